@@ -127,7 +127,7 @@ impl Call {
             match connected {
                 Some(Ok(())) => {}
                 Some(Err(ending)) => {
-                    let fault = TransportError::Ended(ending);
+                    let fault = TransportError::NotSent(ending);
                     return answer(
                         Err(self.failure(path, in_doubt, attempts, &fault)),
                         in_doubt,
@@ -150,19 +150,29 @@ impl Call {
                 attempts,
             };
             tracing::Span::current().record("attempts", attempts);
-            let fault = match self.deadline.bound(engine.send(request.clone())).await {
-                Some(Ok(response)) => {
+            let sent = engine.send_by(request.clone(), self.deadline.at());
+            let fault = match sent.await {
+                Ok(response) => {
                     let kind = response.name();
                     match read(response) {
                         Some(value) => return answer(Ok(value), in_doubt),
                         None => TransportError::wrong_reply(kind),
                     }
                 }
-                Some(Err(fault)) => fault,
-                None => {
+                Err(TransportError::TakenBack) => {
+                    let attempts = attempts - 1;
+                    let error = self.taken_back(path, in_doubt, attempts, last.as_ref());
+                    return Answer {
+                        result: Err(error),
+                        was_in_doubt: in_doubt,
+                        attempts,
+                    };
+                }
+                Err(TransportError::Unanswered) => {
                     let in_doubt = in_doubt || !repeat.is_read();
                     return answer(Err(self.unanswered(path, repeat, attempts)), in_doubt);
                 }
+                Err(fault) => fault,
             };
             let was_in_doubt = in_doubt;
             in_doubt |= !repeat.is_read() && may_be_applied(&fault);
@@ -272,15 +282,17 @@ impl Call {
                 self.engine()
                     .connected()
                     .await
-                    .map_err(TransportError::Ended)?;
+                    .map_err(TransportError::NotSent)?;
                 attempts += 1;
                 ask().await
             };
             let fault = match self.deadline.bound(asked).await {
                 Some(Ok(value)) => return Ok(value),
-                Some(Err(fault @ (TransportError::Ended(_) | TransportError::Refused(..)))) => {
-                    return Err(self.failure(path, in_doubt, attempts, &fault));
-                }
+                Some(Err(
+                    fault @ (TransportError::Ended(_)
+                    | TransportError::NotSent(_)
+                    | TransportError::Refused(..)),
+                )) => return Err(self.failure(path, in_doubt, attempts, &fault)),
                 Some(Err(fault)) => fault,
                 None if in_doubt => return Err(self.error(path, ErrorKind::OutcomeUnknown)),
                 None if self.engine().is_connected() => {
@@ -388,8 +400,13 @@ impl Call {
             TransportError::Lost(cause) => {
                 error(unknown(ErrorKind::ConnectionLost)).caused_by(Some(cause.clone()))
             }
-            TransportError::Ended(ending) if in_doubt => error(ending.kind()).maybe_applied(),
-            TransportError::Ended(ending) => error(ending.kind()),
+            TransportError::Ended(ending) | TransportError::NotSent(ending) if in_doubt => {
+                error(ending.kind()).maybe_applied()
+            }
+            TransportError::Ended(ending) | TransportError::NotSent(ending) => error(ending.kind()),
+            TransportError::TakenBack | TransportError::Unanswered => {
+                error(unknown(ErrorKind::TimedOut))
+            }
         }
     }
 
@@ -409,6 +426,30 @@ impl Call {
                 .error(path, ErrorKind::NotConnected)
                 .detail(self.waited_for()),
         }
+    }
+
+    /// Creates the error of a request that was not sent by the deadline, although it was submitted.
+    fn taken_back(
+        &self,
+        path: &NodePath,
+        in_doubt: bool,
+        attempts: u32,
+        last: Option<&TransportError>,
+    ) -> Error {
+        if !self.engine().is_connected() {
+            return self.unsent(path, in_doubt, attempts, last);
+        }
+        let kind = if in_doubt {
+            ErrorKind::OutcomeUnknown
+        } else {
+            ErrorKind::TimedOut
+        };
+        self.error(path, kind)
+            .attempts_made(attempts)
+            .detail(format!(
+                "not sent, the connection accepted no more requests within {:?}",
+                self.deadline.allowed()
+            ))
     }
 
     /// Creates the error of a call whose deadline passed before the request could be sent.
@@ -465,17 +506,25 @@ fn may_retry(repeat: Repeat, fault: &TransportError) -> bool {
         }
         TransportError::Refused(..)
         | TransportError::RefusedAt { .. }
-        | TransportError::Ended(_) => false,
+        | TransportError::Ended(_)
+        | TransportError::NotSent(_)
+        | TransportError::TakenBack
+        | TransportError::Unanswered => false,
     }
 }
 
-/// Returns whether a write that was sent may have been applied after this fault.
+/// Returns whether a write that was submitted may have been applied after this fault.
 fn may_be_applied(fault: &TransportError) -> bool {
     match fault {
-        TransportError::Lost(_) | TransportError::Server(_) | TransportError::Ended(_) => true,
+        TransportError::Lost(_)
+        | TransportError::Server(_)
+        | TransportError::Ended(_)
+        | TransportError::Unanswered => true,
         TransportError::Refused(..)
         | TransportError::RefusedAt { .. }
-        | TransportError::Later(_) => false,
+        | TransportError::Later(_)
+        | TransportError::NotSent(_)
+        | TransportError::TakenBack => false,
     }
 }
 

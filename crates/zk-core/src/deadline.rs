@@ -24,6 +24,11 @@ impl Deadline {
         }
     }
 
+    /// Returns the instant.
+    pub(crate) fn at(self) -> Instant {
+        self.at
+    }
+
     /// Returns how long ago it was set.
     pub(crate) fn elapsed(self) -> Duration {
         self.from.elapsed()

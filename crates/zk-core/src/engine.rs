@@ -176,10 +176,31 @@ impl Engine {
 
     /// Sends one request, and updates the lease proof from the reply.
     pub(crate) async fn send(&self, request: Request) -> Result<Response, TransportError> {
+        self.send_with(request, None).await
+    }
+
+    /// Sends one request, as [`send`](Self::send) does, and waits for the reply until a deadline: then the error says
+    /// whether the request was sent, see [`Transport::submit_by`].
+    pub(crate) async fn send_by(
+        &self,
+        request: Request,
+        deadline: Instant,
+    ) -> Result<Response, TransportError> {
+        self.send_with(request, Some(deadline)).await
+    }
+
+    async fn send_with(
+        &self,
+        request: Request,
+        deadline: Option<Instant>,
+    ) -> Result<Response, TransportError> {
         let answerer = Answerer::of(&request);
         let has_zxids = !request.reads_config();
         let breaks = self.link_now().breaks;
-        let reply = self.transport.submit(request);
+        let reply = match deadline {
+            Some(deadline) => self.transport.submit_by(request, deadline.into_std()),
+            None => self.transport.submit(request),
+        };
         let sent = Instant::now();
         let Answer { result, header } = reply.await;
         let newest_zxid = match header {
@@ -242,14 +263,19 @@ impl Engine {
 
     /// Ends the link if an answer says that the session is over: the transport may update the link later than it answers.
     fn note_end<T>(&self, answer: &Result<T, TransportError>) {
-        let end = match answer {
-            Err(TransportError::Ended(
-                end @ (SessionEnd::Expired | SessionEnd::AuthFailed | SessionEnd::AuthRequired),
-            )) => *end,
-            Err(TransportError::Refused(ErrorKind::AuthRequired, _)) => SessionEnd::AuthRequired,
-            _ => return,
+        let Err(fault) = answer else {
+            return;
         };
-        self.link.end(end);
+        let end = match fault {
+            TransportError::Refused(ErrorKind::AuthRequired, _) => Some(SessionEnd::AuthRequired),
+            fault => fault.session_end(),
+        };
+        if let Some(
+            end @ (SessionEnd::Expired | SessionEnd::AuthFailed | SessionEnd::AuthRequired),
+        ) = end
+        {
+            self.link.end(end);
+        }
     }
 
     /// Returns the greatest zxid of any reply so far.

@@ -37,7 +37,7 @@ pub use watching::{WatchEvent, WatchNotification, Watching};
 /// A pending reply.
 ///
 /// The first poll sends the request, so requests are sent in the order in which their replies are first polled.
-/// Dropping the reply later does not recall the request.
+/// A request whose reply is dropped later may be executed all the same.
 pub type Reply = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// What became of a request.
@@ -146,6 +146,18 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
 
     /// Submits a request, see [`Reply`].
     fn submit(&self, request: Request) -> Reply;
+
+    /// Submits a request whose reply resolves by the deadline at the latest.
+    ///
+    /// Then it is [`TransportError::TakenBack`] if the request was not sent, and [`TransportError::Unanswered`] if it may
+    /// have been. By default every request counts as sent.
+    fn submit_by(&self, request: Request, deadline: Instant) -> Reply {
+        let reply = self.submit(request);
+        Box::pin(async move {
+            let answer = tokio::time::timeout_at(deadline.into(), reply).await;
+            answer.unwrap_or_else(|_| Err(TransportError::Unanswered).into())
+        })
+    }
 
     /// Starts to close the session, after the requests already sent. The link becomes [`Phase::Over`] when the server
     /// has acknowledged the close.
@@ -563,9 +575,23 @@ pub enum TransportError {
     Lost(String),
     /// The session is over: the outcome of a request in flight is unknown.
     Ended(SessionEnd),
+    /// The session is over, and the request was not sent.
+    NotSent(SessionEnd),
+    /// The request was not sent by its deadline, and will not be.
+    TakenBack,
+    /// The request was sent, and there was no reply by its deadline: the outcome is unknown.
+    Unanswered,
 }
 
 impl TransportError {
+    /// Returns how the session has ended, if it has.
+    pub(crate) const fn session_end(&self) -> Option<SessionEnd> {
+        match self {
+            Self::Ended(end) | Self::NotSent(end) => Some(*end),
+            _ => None,
+        }
+    }
+
     /// Returns the error for a reply of this kind, which does not belong to its request.
     pub(crate) fn wrong_reply(kind: &str) -> Self {
         Self::Lost(format!("a reply of the wrong kind: {kind}"))

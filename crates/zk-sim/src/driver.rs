@@ -130,13 +130,25 @@ impl Driver {
         self: &Arc<Self>,
         session: SessionId,
         content: Content,
-    ) -> oneshot::Receiver<Answer> {
+    ) -> (JobNumber, oneshot::Receiver<Answer>) {
         let (sender, receiver) = oneshot::channel();
-        self.with_state(|state| {
+        let job = self.with_state(|state| {
             let job = state.world.submit(session, content);
             state.answers.insert(job, (session, sender));
+            job
         });
-        receiver
+        (job, receiver)
+    }
+
+    /// Takes back a request, whose receiver gets nothing then; returns `false` if it was sent.
+    pub(crate) fn take_back(self: &Arc<Self>, job: JobNumber) -> bool {
+        self.with_state(|state| {
+            let is_taken_back = state.answers.contains_key(&job) && state.world.take_back(job);
+            if is_taken_back {
+                state.answers.remove(&job);
+            }
+            is_taken_back
+        })
     }
 
     /// Opens a session, if a server grants one. The last receiver is notified when the session's server has applied

@@ -46,6 +46,39 @@ impl SimTransport {
             chroot,
         }
     }
+
+    fn send(&self, request: Request, deadline: Option<Instant>) -> Reply {
+        let driver = Arc::clone(&self.driver);
+        let session = self.session;
+        let root = self.chroot.clone();
+        Box::pin(async move {
+            let request = chroot::to_server(&root, request);
+            let (job, mut answer) = driver.submit(session, Content::Request(request));
+            // An unanswered request must not keep the ensemble alive.
+            let ensemble = Arc::downgrade(&driver);
+            drop(driver);
+            let closed = || Err(TransportError::Ended(SessionEnd::Closed)).into();
+            let answered = match deadline {
+                Some(deadline) => tokio::time::timeout_at(deadline.into(), &mut answer).await,
+                None => Ok((&mut answer).await),
+            };
+            let answer: Answer = match answered {
+                Ok(answer) => answer.unwrap_or_else(|_| closed()),
+                Err(_) => match ensemble.upgrade() {
+                    Some(driver) if driver.take_back(job) => Err(TransportError::TakenBack).into(),
+                    _ => match answer.try_recv() {
+                        Ok(answer) => answer,
+                        Err(_) => Err(TransportError::Unanswered).into(),
+                    },
+                },
+            };
+            let result = answer.result;
+            Answer {
+                result: result.map(|response| chroot::to_session(&root, response)),
+                ..answer
+            }
+        })
+    }
 }
 
 impl Transport for SimTransport {
@@ -89,22 +122,11 @@ impl Transport for SimTransport {
     }
 
     fn submit(&self, request: Request) -> Reply {
-        let driver = Arc::clone(&self.driver);
-        let session = self.session;
-        let root = self.chroot.clone();
-        Box::pin(async move {
-            let request = chroot::to_server(&root, request);
-            let answer = driver.submit(session, Content::Request(request));
-            // An unanswered request must not keep the ensemble alive.
-            drop(driver);
-            let closed = Err(TransportError::Ended(SessionEnd::Closed));
-            let answer = answer.await.unwrap_or_else(|_| closed.into());
-            let result = answer.result;
-            Answer {
-                result: result.map(|response| chroot::to_session(&root, response)),
-                ..answer
-            }
-        })
+        self.send(request, None)
+    }
+
+    fn submit_by(&self, request: Request, deadline: Instant) -> Reply {
+        self.send(request, Some(deadline))
     }
 
     fn server_role(&self) -> RoleReply {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, timeout_at};
 
 use crate::chroot::Chroot;
 use crate::config::{Config, SavedSession};
@@ -83,6 +84,12 @@ pub enum RequestErrorKind {
         /// The number of the connection.
         epoch: u64,
     },
+    /// It was not written by the deadline, and is taken back: it will not be sent.
+    #[error("the request was not sent by the deadline")]
+    TakenBack,
+    /// It was sent, and there was no reply by the deadline: it was carried out, or will be, or not.
+    #[error("there was no reply by the deadline, and the outcome of the request is unknown")]
+    Unanswered,
     /// It was sent, and no reply arrived that says what became of it: it was carried out, or will be, or not.
     #[error("the outcome of the request is unknown: {why}")]
     Unknown {
@@ -176,7 +183,7 @@ impl Client {
     ///
     /// The first poll submits it; the requests of one session are sent in the order in which they were submitted, and
     /// carried out in that order.
-    /// Without a connection it waits for one; bound the wait with a timeout.
+    /// Without a connection it waits for one; [`request_by`](Self::request_by) bounds the wait.
     ///
     /// # Errors
     ///
@@ -186,13 +193,50 @@ impl Client {
     ///
     /// A request that was not sent yet is taken back. Any other may be carried out.
     pub async fn request(&self, request: &Request) -> Result<Answer, RequestError> {
-        let (mut pending, watch) = self.submit(request).map_err(|error| RequestError {
-            kind: error.into(),
-            watch: None,
-        })?;
+        let (mut pending, watch) = self.submit(request)?;
         let outcome = (&mut pending.outcome).await;
-        pending.is_answered = true;
-        match answered(outcome) {
+        pending.is_settled = true;
+        Self::answer(request, answered(outcome), watch)
+    }
+
+    /// Sends a request and waits for the reply until a deadline, which does not bring forward what is sent before it.
+    /// Otherwise as [`request`](Self::request).
+    ///
+    /// # Errors
+    ///
+    /// See [`RequestErrorKind`]. At the deadline the error says whether the request was sent:
+    /// [`TakenBack`](RequestErrorKind::TakenBack) or [`Unanswered`](RequestErrorKind::Unanswered).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`request`](Self::request). To know whether the request was sent, let the deadline pass instead.
+    pub async fn request_by(
+        &self,
+        request: &Request,
+        deadline: Instant,
+    ) -> Result<Answer, RequestError> {
+        let (mut pending, watch) = self.submit(request)?;
+        let result = match timeout_at(deadline, &mut pending.outcome).await {
+            Ok(outcome) => {
+                pending.is_settled = true;
+                answered(outcome)
+            }
+            Err(_) if pending.take_back() => Err(RequestErrorKind::TakenBack),
+            Err(_) => match pending.outcome.try_recv() {
+                // It came between the deadline and the question.
+                Ok(outcome) => answered(Ok(outcome)),
+                Err(_) => Err(RequestErrorKind::Unanswered),
+            },
+        };
+        Self::answer(request, result, watch)
+    }
+
+    fn answer(
+        request: &Request,
+        result: Result<(Reply, i64, u64), RequestErrorKind>,
+        watch: Option<Watch>,
+    ) -> Result<Answer, RequestError> {
+        match result {
             Ok((reply, zxid, epoch)) => Ok(Answer {
                 reply,
                 zxid,
@@ -336,11 +380,15 @@ impl Client {
         }
     }
 
-    fn submit(&self, request: &Request) -> Result<(Pending, Option<Watch>), SubmitError> {
+    fn submit(&self, request: &Request) -> Result<(Pending, Option<Watch>), RequestError> {
         let shared = &self.handle.shared;
         let (answer, outcome) = oneshot::channel();
         let mut inner = shared.lock();
-        let ticket = inner.session.submit(request)?;
+        let ticket = inner.session.submit(request);
+        let ticket = ticket.map_err(|error| RequestError {
+            kind: error.into(),
+            watch: None,
+        })?;
         inner.answers.insert(ticket, answer);
         let watch = request.sets_watch().then(|| {
             let (sender, events) = mpsc::unbounded_channel();
@@ -358,7 +406,7 @@ impl Client {
             shared: Arc::clone(shared),
             ticket,
             outcome,
-            is_answered: false,
+            is_settled: false,
         };
         Ok((pending, watch))
     }
@@ -424,16 +472,27 @@ struct Pending {
     shared: Arc<Shared>,
     ticket: Ticket,
     outcome: oneshot::Receiver<Outcome>,
-    is_answered: bool,
+    /// Whether it has an outcome, or was to be taken back.
+    is_settled: bool,
+}
+
+impl Pending {
+    /// Takes the request back; returns `false` if it may have been sent.
+    fn take_back(&mut self) -> bool {
+        self.is_settled = true;
+        let mut inner = self.shared.lock();
+        let is_taken_back = inner.session.cancel(self.ticket);
+        if is_taken_back {
+            inner.answers.remove(&self.ticket);
+        }
+        is_taken_back
+    }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if !self.is_answered {
-            let mut inner = self.shared.lock();
-            if inner.session.cancel(self.ticket) {
-                inner.answers.remove(&self.ticket);
-            }
+        if !self.is_settled {
+            self.take_back();
         }
     }
 }

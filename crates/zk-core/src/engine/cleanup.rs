@@ -366,7 +366,7 @@ async fn run(engine: &Engine, job: &Job, mut first: Option<Attempt>) {
         attempts += 1;
         match answer {
             Ok(()) => return,
-            Err(TransportError::Ended(_)) => break,
+            Err(TransportError::Ended(_) | TransportError::NotSent(_)) => break,
             Err(TransportError::Refused(kind, detail)) if kind.class() == ErrorClass::Outcome => {
                 tracing::warn!(
                     ?job,

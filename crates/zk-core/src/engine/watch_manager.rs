@@ -295,7 +295,7 @@ impl Task {
                 self.slots.insert(path.clone(), slot);
                 self.reconcile(&path, 0);
             }
-            Err(TransportError::Ended(_)) => {}
+            Err(TransportError::Ended(_) | TransportError::NotSent(_)) => {}
             // Several requests may be refused before the first refusal is handled.
             Err(TransportError::Refused(ErrorKind::Unsupported, _)) if is_persistent => {
                 self.fall_back_to_one_shots();

@@ -178,7 +178,7 @@ impl Transport for ClientTransport {
         let (link, quota) = (self.link(), self.watch_quota.clone());
         Box::pin(async move {
             let result = match client {
-                None => Err(TransportError::Ended(SessionEnd::Closed)),
+                None => Err(TransportError::NotSent(SessionEnd::Closed)),
                 Some(client) => answer(&client, request, link, &quota).await,
             };
             result.into()

@@ -127,6 +127,39 @@ impl WireTransport {
             client,
         })
     }
+
+    fn send(&self, request: Request, deadline: Option<tokio::time::Instant>) -> Reply {
+        let link = self.link.clone();
+        let fallback = Arc::clone(&self.create_fallback);
+        Box::pin(async move {
+            let sent = to_request(&request);
+            // Boxed because it is large, and not for servers since 3.5.
+            if let Some(plain) = fallback.instead_of(&sent) {
+                return Box::pin(fallback.send(&request, plain, link, deadline)).await;
+            }
+            let answer = ask(&fallback.client, &sent, deadline).await;
+            if let Some(plain) = fallback.after(&sent, &answer) {
+                Box::pin(fallback.await_close(&answer, deadline)).await;
+                return Box::pin(fallback.send(&request, plain, link, deadline)).await;
+            }
+            Answer {
+                header: header(&answer),
+                result: response(&request, answer, link),
+            }
+        })
+    }
+}
+
+/// Sends a request, and waits for the reply until the deadline, if there is one.
+async fn ask(
+    client: &wire::Client,
+    request: &wire::Request,
+    deadline: Option<tokio::time::Instant>,
+) -> Result<wire::Answer, wire::RequestError> {
+    match deadline {
+        Some(deadline) => client.request_by(request, deadline).await,
+        None => client.request(request).await,
+    }
 }
 
 fn credentials(credentials: &Credentials) -> wire::Credentials {
@@ -276,24 +309,11 @@ impl Transport for WireTransport {
     }
 
     fn submit(&self, request: Request) -> Reply {
-        let link = self.link.clone();
-        let fallback = Arc::clone(&self.create_fallback);
-        Box::pin(async move {
-            let sent = to_request(&request);
-            // Boxed because it is large, and not for servers since 3.5.
-            if let Some(plain) = fallback.instead_of(&sent) {
-                return Box::pin(fallback.send(&request, plain, link)).await;
-            }
-            let answer = fallback.client.request(&sent).await;
-            if let Some(plain) = fallback.after(&sent, &answer) {
-                Box::pin(fallback.await_close(&answer)).await;
-                return Box::pin(fallback.send(&request, plain, link)).await;
-            }
-            Answer {
-                header: header(&answer),
-                result: response(&request, answer, link),
-            }
-        })
+        self.send(request, None)
+    }
+
+    fn submit_by(&self, request: Request, deadline: Instant) -> Reply {
+        self.send(request, Some(deadline.into()))
     }
 
     fn server_role(&self) -> RoleReply {
@@ -620,12 +640,15 @@ fn fault(error: &wire::RequestErrorKind) -> TransportError {
             why: Loss::ServerFailed(code),
             ..
         } => TransportError::Server(code.to_string()),
-        Kind::Submit(SubmitError::Over(end))
-        | Kind::NotSent(NotSent::Over(end))
-        | Kind::Unknown {
+        Kind::Unknown {
             why: Loss::Over(end),
             ..
         } => ended(*end),
+        Kind::Submit(SubmitError::Over(end)) | Kind::NotSent(NotSent::Over(end)) => {
+            TransportError::NotSent(session_end(*end))
+        }
+        Kind::TakenBack => TransportError::TakenBack,
+        Kind::Unanswered => TransportError::Unanswered,
         Kind::Submit(SubmitError::TooLong { .. }) => {
             TransportError::Refused(ErrorKind::TooLarge, Some(error.to_string()))
         }
@@ -776,5 +799,21 @@ mod tests {
         };
         let refusal = TransportError::Refused(ErrorKind::NodeExists, None);
         assert_eq!(fault(&refused), refusal);
+    }
+
+    #[test]
+    fn only_what_was_sent_may_be_applied_when_the_session_ends() {
+        let end = wire::SessionEnd::Expired;
+        let not_sent = TransportError::NotSent(SessionEnd::Expired);
+        let submitted = wire::RequestErrorKind::Submit(wire::SubmitError::Over(end));
+        assert_eq!(fault(&submitted), not_sent);
+        let waiting = wire::RequestErrorKind::NotSent(wire::NotSent::Over(end));
+        assert_eq!(fault(&waiting), not_sent);
+        let in_flight = wire::RequestErrorKind::Unknown {
+            epoch: 1,
+            why: wire::Loss::Over(end),
+        };
+        let ended = TransportError::Ended(SessionEnd::Expired);
+        assert_eq!(fault(&in_flight), ended);
     }
 }

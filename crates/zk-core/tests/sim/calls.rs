@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use tokio::time::Instant;
 use zk_core::transport::TransportError;
-use zk_core::{ConnectionState, Error, ErrorClass, ErrorKind, Jitter, RetryPolicy, SessionEnd};
+use zk_core::{
+    ConnectionState, Error, ErrorClass, ErrorKind, Jitter, RetryPolicy, Session, SessionEnd,
+};
 use zk_sim::Ensemble;
 use zk_sim::matching::{self, gets, sets};
 use zk_sim::wait::polled;
@@ -290,3 +293,66 @@ async fn close_without_a_reply_ends_at_the_deadline_and_calls_with_it() {
         assert_eq!(start.elapsed(), Duration::from_secs(10), "it did not wait");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_waits_while_the_session_ends_was_not_sent() {
+    let sim = Ensemble::builder().reconnect_after(MINUTE).build();
+    let session = sim.connect().timeout(MINUTE * 2).await;
+    session.create("/a", "").await.unwrap();
+    let waits = sim.on(sets("/a")).postpone();
+    let set = session.set("/a", "x").timeout(MINUTE);
+    let error = crate::meanwhile(waits, set, async || sim.expire(session.id())).await;
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SessionExpired);
+    assert!(!error.is_outcome_unknown(), "{error}");
+    assert_eq!(sim.tree().node("/a").unwrap().data(), b"");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_waits_until_its_deadline_is_taken_back() {
+    let sim = Ensemble::builder().reconnect_after(MINUTE / 4).build();
+    let session = sim.connect().timeout(MINUTE * 2).await;
+    session.create("/a", "").await.unwrap();
+    sim.on(sets("/a")).postpone();
+    let start = Instant::now();
+    let allowed = Duration::from_secs(2);
+    let error = session.set("/a", "x").timeout(allowed).await.unwrap_err();
+    assert_eq!(start.elapsed(), allowed);
+    let is_unknown = error.is_outcome_unknown();
+    assert_eq!((error.kind(), is_unknown), (ErrorKind::NotConnected, false));
+    assert_eq!(error.attempts(), 0);
+    let (data, _) = session.get("/a").timeout(MINUTE).await.unwrap();
+    assert_eq!(data, "", "it is not sent on the next connection");
+}
+
+#[tokio::test]
+async fn a_write_behind_others_without_replies_is_taken_back() {
+    let sim = Ensemble::new(1);
+    let servers = sim.listen().await.unwrap();
+    let builder = Session::builder(servers.connect_string()).session_timeout(MINUTE);
+    let session = builder.connect().await.unwrap();
+    session.create("/a", "").await.unwrap();
+    sim.session(session.id()).silence();
+    // As many as the client lets wait for replies at once.
+    let others = (0..1_000).map(|_| session.set("/a", "other").timeout(MINUTE));
+    let mut others: FuturesUnordered<_> = others.map(IntoFuture::into_future).collect();
+    let allowed = Duration::from_secs(1);
+    let behind = session.set("/a", "behind").timeout(allowed);
+    let error = tokio::select! {
+        biased;
+        _ = others.next() => unreachable!("the server is silent"),
+        behind = behind => behind.unwrap_err(),
+    };
+    let is_unknown = error.is_outcome_unknown();
+    assert_eq!((error.kind(), is_unknown), (ErrorKind::TimedOut, false));
+    assert_eq!(
+        error.to_string(),
+        "set /a: no reply in time (not sent, the connection accepted no more requests within 1s)"
+    );
+    sim.session(session.id()).heal();
+    assert_eq!(others.count().await, 1_000);
+    let (data, stat) = session.get("/a").await.unwrap();
+    assert_eq!((&*data, stat.version), (&b"other"[..], 1_000));
+}
+
+const MINUTE: Duration = Duration::from_secs(60);

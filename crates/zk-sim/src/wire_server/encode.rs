@@ -58,9 +58,13 @@ impl Expected {
                 (code_of(kind), ReplyBody::Empty)
             }
             Err(TransportError::Server(_)) => (SYSTEM_ERROR, ReplyBody::Empty),
-            Err(TransportError::Ended(_)) => (SESSION_EXPIRED, ReplyBody::Empty),
-            // The connection is lost without a reply.
-            Err(TransportError::Lost(_)) => return Vec::new(),
+            Err(TransportError::Ended(_) | TransportError::NotSent(_)) => {
+                (SESSION_EXPIRED, ReplyBody::Empty)
+            }
+            // The connection is lost without a reply, or there is none.
+            Err(
+                TransportError::Lost(_) | TransportError::TakenBack | TransportError::Unanswered,
+            ) => return Vec::new(),
         };
         body.encode(xid, zxid, code)
     }

@@ -357,8 +357,11 @@ impl World {
         client.is_silent = false;
         let was_opening = client.opening.take().is_some();
         let (link, server, end_delay) = (client.link, client.server, client.end_delay);
-        let mut left = std::mem::take(&mut client.in_flight);
-        left.extend(std::mem::take(&mut client.unsent));
+        let sent = std::mem::take(&mut client.in_flight).into_iter();
+        let sent = sent.map(|job| (job, TransportError::Ended(ending)));
+        let unsent = std::mem::take(&mut client.unsent).into_iter();
+        let unsent = unsent.map(|job| (job, TransportError::NotSent(ending)));
+        let left: Vec<_> = sent.chain(unsent).collect();
         let watches = std::mem::take(&mut client.watches);
         self.servers[server].watches.forget(session);
         if end_delay.is_zero() {
@@ -368,7 +371,7 @@ impl World {
                 world.outputs.push(Output::Link(session, link));
             });
         }
-        for job in left {
+        for (job, fault) in left {
             let it = &mut self.jobs[job];
             if matches!(
                 it.outcome,
@@ -376,7 +379,7 @@ impl World {
             ) {
                 it.outcome = RequestOutcome::NeverArrived;
             }
-            self.fail(job, TransportError::Ended(ending));
+            self.fail(job, fault);
         }
         for (watch, (_, kind)) in watches {
             self.outputs.push(if kind.is_persistent() {

@@ -79,11 +79,25 @@ impl World {
         let number = self.jobs.push(job, Job::is_finished);
         if let Some(ending) = refusal {
             self.jobs[number].outcome = RequestOutcome::NeverArrived;
-            self.fail(number, TransportError::Ended(ending));
+            self.fail(number, TransportError::NotSent(ending));
         } else {
             self.send(number);
         }
         number
+    }
+
+    /// Takes back a request; returns `false` if it was sent.
+    pub(crate) fn take_back(&mut self, number: JobNumber) -> bool {
+        let session = self.jobs[number].session;
+        let unsent = &mut self.client_mut(session).unsent;
+        let Some(at) = unsent.iter().position(|job| *job == number) else {
+            return false;
+        };
+        unsent.remove(at);
+        let job = &mut self.jobs[number];
+        job.outcome = RequestOutcome::NeverArrived;
+        job.is_resolved = true;
+        true
     }
 
     /// Sends a request on the link, or on the next one if there is none.

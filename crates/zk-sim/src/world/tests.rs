@@ -119,7 +119,7 @@ fn a_close_in_flight_is_sent_again_after_a_broken_link() {
         assert!(world.leader().tree().paths().is_empty());
         let late = world.submit(session, sync());
         assert!(
-            matches!(&world.take_outputs()[..], [Output::Reply(answered, Err(TransportError::Ended(_)), ..)] if *answered == late)
+            matches!(&world.take_outputs()[..], [Output::Reply(answered, Err(TransportError::NotSent(_)), ..)] if *answered == late)
         );
     }
 }

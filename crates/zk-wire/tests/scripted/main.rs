@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use zk_wire::{Client, ConnectionState};
 
+mod deadlines;
 mod host_provider;
 mod read_only;
 mod releases;

@@ -12,6 +12,7 @@ const READ_ONLY: Script = Script {
     read_only: true,
     srvr: "",
     unknown: 0,
+    unanswered: 0,
     silent: 0,
 };
 

@@ -20,6 +20,8 @@ pub(crate) struct Script {
     pub(crate) srvr: &'static str,
     /// The opcode at which it closes the connection.
     pub(crate) unknown: i32,
+    /// The opcode of the requests that it does not answer.
+    pub(crate) unanswered: i32,
     /// How many connections it accepts at first and never answers.
     pub(crate) silent: usize,
 }
@@ -31,6 +33,7 @@ impl Default for Script {
             read_only: false,
             srvr: "",
             unknown: 0,
+            unanswered: 0,
             silent: 0,
         }
     }
@@ -148,6 +151,9 @@ async fn serve(mut stream: TcpStream, script: Script, sessions: Arc<AtomicUsize>
         let opcode = i32::from_be_bytes(*request[4..].first_chunk()?);
         if opcode == script.unknown {
             return None;
+        }
+        if opcode == script.unanswered {
+            continue;
         }
         // The number of the request, a transaction and success.
         let mut reply = request[..4].to_vec();

@@ -5,17 +5,18 @@
 //!
 //! The reply to a create names the transaction that created the node, so the outcome and the stat are known without the
 //! second reply but for the time of the creation. It is read again after a connection loss. If the node is not found
-//! (another client has deleted it), or cannot be read within two seconds, that is the time of this machine's clock. A
+//! (another client has deleted it), or cannot be read within two seconds and by the deadline, that is the time of this machine's clock. A
 //! create that was answered is not repeated.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio::time::Instant;
 use zk_wire as wire;
 
 use super::{
     Answer, CreateMode, CreateRequest, LinkReceiver, NodePath, Request, Response, TransportError,
-    header, malformed, response, to_stat,
+    ask, header, malformed, response, to_stat,
 };
 
 /// Whether the servers of a session have refused `create2`.
@@ -63,7 +64,11 @@ impl CreateFallback {
 
     /// Waits for the end of the connection on which a server refused a request that it does not know. The server closes
     /// it, and meanwhile may carry out what it reads without replying.
-    pub(super) async fn await_close(&self, refusal: &Result<wire::Answer, wire::RequestError>) {
+    pub(super) async fn await_close(
+        &self,
+        refusal: &Result<wire::Answer, wire::RequestError>,
+        deadline: Option<Instant>,
+    ) {
         let Err(error) = refusal else {
             return;
         };
@@ -81,7 +86,8 @@ impl CreateFallback {
             _ => true,
         };
         // If it stays open, the request is sent on it.
-        let _late = tokio::time::timeout(CLOSE_TIMEOUT, states.wait_for(is_over)).await;
+        let until = within(CLOSE_TIMEOUT, deadline);
+        let _late = tokio::time::timeout_at(until, states.wait_for(is_over)).await;
     }
 
     /// Sends `plain` for a request, and completes its reply.
@@ -90,8 +96,9 @@ impl CreateFallback {
         request: &Request,
         plain: wire::Request,
         link: LinkReceiver,
+        deadline: Option<Instant>,
     ) -> Answer {
-        let answer = self.client.request(&plain).await;
+        let answer = ask(&self.client, &plain, deadline).await;
         if answer.is_ok() {
             self.was_refused.store(true, Ordering::Relaxed);
         }
@@ -105,7 +112,8 @@ impl CreateFallback {
                     ..
                 }),
             ) => {
-                let time = self.time_of(zxid, &path).await;
+                let until = within(STAT_TIMEOUT, deadline);
+                let time = self.time_of(zxid, &path, until).await;
                 created(&path, &stat(self.session_id, create, zxid, time))
             }
             (_, answer) => response(request, answer, link),
@@ -114,7 +122,7 @@ impl CreateFallback {
     }
 
     /// Returns when a transaction created a node, in milliseconds since 1970.
-    async fn time_of(&self, zxid: i64, path: &str) -> i64 {
+    async fn time_of(&self, zxid: i64, path: &str, until: Instant) -> i64 {
         let exists = wire::Request::Exists {
             path: path.to_owned(),
             watch: false,
@@ -131,7 +139,7 @@ impl CreateFallback {
                 }
             }
         };
-        let found = tokio::time::timeout(STAT_TIMEOUT, read).await;
+        let found = tokio::time::timeout_at(until, read).await;
         match found.map(|found| found.map(|found| found.reply)) {
             Ok(Ok(wire::Reply::Stat(stat))) if stat.czxid == zxid => stat.ctime,
             _ => {
@@ -140,6 +148,12 @@ impl CreateFallback {
             }
         }
     }
+}
+
+/// Returns the end of a wait that begins now, at the deadline at the latest.
+fn within(wait: Duration, deadline: Option<Instant>) -> Instant {
+    let end = Instant::now() + wait;
+    deadline.map_or(end, |deadline| end.min(deadline))
 }
 
 /// Returns the stat that a node of a session had when a transaction created it, whatever has changed it since.
