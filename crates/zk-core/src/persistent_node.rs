@@ -101,6 +101,8 @@ use state::State;
 ///   no node is created.
 /// - If the rights allow to create but not to delete, an ephemeral node of a create without a reply, or of a refused
 ///   removal, cannot be undone, and may stay in the way of this handle ([`PersistentNodeProblem::Taken`] by its own session) until its session ends.
+/// - Without READ on the node at the path, a deletion is noticed up to a session timeout late, or after the pause of a
+///   failure.
 /// - A TTL node that exists with a shorter time to live than that of the handle may expire once before it is as asked.
 ///
 /// # Dropping
@@ -111,7 +113,8 @@ use state::State;
 /// # Cost
 ///
 /// One request to create the node, one to watch it; a write is three; a TTL node is touched three times in its time to live. After each
-/// reconnection the watch is set again.
+/// reconnection the watch is set again, and once a session timeout the node is read, because servers report no change of a
+/// node to a session that may not read it.
 pub struct PersistentNode {
     state: PersistentNodeState,
     desired: watch::Sender<Desired>,

@@ -298,7 +298,7 @@ impl Session {
     ///
     /// # Cost
     ///
-    /// Two round trips; afterwards one for each change and each reconnection.
+    /// Two round trips; afterwards one for each change, each reconnection and each session timeout without a change.
     pub fn track(&self, path: impl IntoNodePath) -> OperationFuture<NodeTracker> {
         tracker::track(self.target(path))
     }

@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::operation::{Get, OperationFuture, Target};
+use crate::operation::{Exists, Get, OperationFuture, Target};
 use crate::path::NodePath;
 use crate::session_handle::SessionHandle;
 use crate::stat::Stat;
@@ -76,6 +76,10 @@ pub struct Tracked {
 /// It is read without a round trip and without waiting.
 /// It holds the newest value; values that were replaced before they were read are skipped.
 /// A node that was deleted and created again counts as a new value even if its data is the same; see [`Stat::czxid`].
+///
+/// The session needs READ on the node. Servers report no change of a node to a session without it, so a change of the
+/// access rules, and a node that is created unreadable, may be noticed up to a session timeout late, as
+/// [`problem`](Tracked::problem).
 ///
 /// ```no_run
 /// # async fn demo(session: zk_core::Session) -> Result<(), zk_core::Error> {
@@ -145,9 +149,14 @@ async fn follow(
     // The last update that arrived during a read.
     let mut later = None;
     loop {
-        let update = match later.take() {
-            Some(update) => update,
-            None => updates.next().await.unwrap_or(Update::SessionLost),
+        let update = if let Some(update) = later.take() {
+            update
+        } else {
+            tokio::select! {
+                biased;
+                update = updates.next() => update.unwrap_or(Update::SessionLost),
+                () = unreported(&session, &path, &tracked) => Update::Resynchronize,
+            }
         };
         match update {
             Update::SessionLost => break,
@@ -166,6 +175,32 @@ async fn follow(
         tracked.is_stale = true;
         tracked.is_over = true;
     });
+}
+
+/// Waits for a change that is not reported: servers report none of a node to a session that may not read it.
+async fn unreported(session: &SessionHandle, path: &NodePath, tracked: &watch::Sender<Tracked>) {
+    let never = Deadline::after(Duration::MAX);
+    loop {
+        never
+            .pause(session.engine().transport().session_timeout())
+            .await;
+        let target = Target::new(session.clone(), path.clone());
+        let found = Exists::new(target).timeout(Duration::MAX).await;
+        let tracked = tracked.borrow();
+        let node = tracked.node.as_ref();
+        match found {
+            Ok(stat) => {
+                let state = |stat: Stat| (stat.czxid, stat.mzxid);
+                let is_same = stat.map(state) == node.map(|node| state(node.stat));
+                if !is_same || tracked.problem.is_some() {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::NoAuth => return,
+            // It is read again later, and the subscription reports the end of the session.
+            Err(_) => {}
+        }
+    }
 }
 
 /// Waits for an update that makes the result of a read useless. Stores the last update.

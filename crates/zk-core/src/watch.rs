@@ -10,6 +10,8 @@ use crate::transport::{WatchEvent, Watched};
 /// A one-shot watch; created by [`Get::watched`](crate::Get::watched) and similar methods.
 ///
 /// It fires once, on the first change after the read that set it, even if the session has moved to another server.
+/// Servers do not report the changes of a node that the session may not read when they happen: a watch on a node whose
+/// rules deny READ may not fire, nor one on a node that is created like that.
 ///
 /// # Dropping
 ///

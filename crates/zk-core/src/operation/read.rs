@@ -74,7 +74,8 @@ impl IntoFuture for Get {
 ///
 /// # Errors
 ///
-/// A missing node is not an error.
+/// A missing node is not an error. [`NoAuth`](ErrorKind::NoAuth) from servers since 3.9.2 if the session may not read the
+/// node; older ones need no permission.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until it is awaited"]
 pub struct Exists {
@@ -106,17 +107,22 @@ impl IntoFuture for Exists {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Exists, async move |call, path| {
-            let request = Request::Exists {
-                path: call.wire(&path),
-                watch: false,
-            };
-            call.read(&path, &request, |response| match response {
-                Response::Stat { stat, .. } => Some(stat),
-                _ => None,
-            })
-            .await
+            exists(&call, &path).await
         })
     }
+}
+
+/// Reads the stat of a node, if there is one.
+pub(super) async fn exists(call: &Call, path: &NodePath) -> Result<Option<Stat>, Error> {
+    let request = Request::Exists {
+        path: call.wire(path),
+        watch: false,
+    };
+    call.read(path, &request, |response| match response {
+        Response::Stat { stat, .. } => Some(stat),
+        _ => None,
+    })
+    .await
 }
 
 /// Reads the stat of a node; created by [`Session::stat`](crate::Session::stat).
@@ -126,7 +132,7 @@ impl IntoFuture for Exists {
 ///
 /// # Errors
 ///
-/// [`NoNode`](ErrorKind::NoNode).
+/// [`NoNode`](ErrorKind::NoNode), and [`NoAuth`](ErrorKind::NoAuth) as [`Exists`] has it.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until it is awaited"]
 pub struct GetStat {
@@ -151,16 +157,7 @@ impl IntoFuture for GetStat {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Stat, async move |call, path| {
-            let request = Request::Exists {
-                path: call.wire(&path),
-                watch: false,
-            };
-            let stat = call
-                .read(&path, &request, |response| match response {
-                    Response::Stat { stat, .. } => Some(stat),
-                    _ => None,
-                })
-                .await?;
+            let stat = exists(&call, &path).await?;
             stat.ok_or_else(|| call.error(&path, ErrorKind::NoNode).attempts_made(1))
         })
     }

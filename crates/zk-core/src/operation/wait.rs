@@ -1,8 +1,9 @@
-//! Waits until a node exists or does not exist.
+//! Waits until a node exists or does not exist, with a watch, and by reading it again where the watch may not fire.
 
+use std::future::pending;
 use std::time::Duration;
 
-use super::read::exists_watched;
+use super::read::{exists, exists_watched};
 use super::target::{OperationFuture, Target};
 use crate::call::Call;
 use crate::error::{Error, ErrorClass, ErrorKind, Operation};
@@ -15,6 +16,8 @@ use crate::transport::{TransportError, WatchEvent};
 /// Returns the stat of the node.
 /// No change between the read and the watch is missed, because servers do both at once.
 /// A node that is created and deleted again before it is read may be missed.
+/// The session needs READ on the node. Without it, servers since 3.9.2 refuse to read the node once it exists. Older ones
+/// do read it, and do not report its changes, so that the wait may end up to a session timeout late.
 ///
 /// # Errors
 ///
@@ -23,7 +26,7 @@ use crate::transport::{TransportError, WatchEvent};
 ///
 /// # Cost
 ///
-/// One round trip at the beginning, and one for each change of the node.
+/// One round trip at the beginning, one for each change of the node, and one for each session timeout that it waits.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is waited for until it is awaited"]
 pub struct WaitForCreation {
@@ -34,6 +37,7 @@ pub struct WaitForCreation {
 ///
 /// No change between the read and the watch is missed, because servers do both at once.
 /// A deleted node counts even if another one exists under its path by now.
+/// The session needs READ on the node, as for [`WaitForCreation`].
 ///
 /// # Errors
 ///
@@ -42,7 +46,7 @@ pub struct WaitForCreation {
 ///
 /// # Cost
 ///
-/// One round trip at the beginning, and one for each change of the node.
+/// That of [`WaitForCreation`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing is waited for until it is awaited"]
 pub struct WaitForDeletion {
@@ -156,16 +160,32 @@ async fn wait<T>(
         if let Some(value) = done(Seen::Node(stat)) {
             return Ok(value);
         }
-        match deadline.bound(watch.changed()).await {
-            Some(WatchEvent::SessionLost) => {
-                let ending = call.engine().ended().await;
-                return Err(call.failure(path, false, 1, &TransportError::Ended(ending)));
-            }
-            Some(event) => {
-                if let Some(value) = done(Seen::Event(event)) {
+        let changed = async {
+            loop {
+                let seen = tokio::select! {
+                    biased;
+                    event = watch.changed() => Seen::Event(event),
+                    found = read_later(call, path) => Seen::Node(found?),
+                };
+                let is_event = matches!(seen, Seen::Event(_));
+                let value = match seen {
+                    Seen::Event(WatchEvent::SessionLost) => {
+                        let ending = call.engine().ended().await;
+                        let ended = TransportError::Ended(ending);
+                        return Err(call.failure(path, false, 1, &ended));
+                    }
+                    seen => done(seen),
+                };
+                if is_event || value.is_some() {
                     return Ok(value);
                 }
             }
+        };
+        match deadline.bound(changed).await {
+            Some(Ok(Some(value))) => return Ok(value),
+            // The watch has fired: another one is set.
+            Some(Ok(None)) => {}
+            Some(Err(error)) => return Err(error),
             None => {
                 let allowed = deadline.allowed();
                 // Without a connection it may have happened long ago.
@@ -179,6 +199,20 @@ async fn wait<T>(
                     .attempts_made(1)
                     .detail(format!("waited {allowed:?} for {what}")));
             }
+        }
+    }
+}
+
+/// Reads the node after a session timeout: servers report no change of a node to a session that may not read it.
+async fn read_later(call: &Call, path: &NodePath) -> Result<Option<Stat>, Error> {
+    loop {
+        let pause = call.engine().transport().session_timeout();
+        if !call.deadline().pause(pause).await {
+            return pending().await;
+        }
+        match exists(call, path).await {
+            Err(error) if error.class() == ErrorClass::Recoverable => {}
+            result => return result,
         }
     }
 }

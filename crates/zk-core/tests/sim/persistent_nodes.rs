@@ -9,7 +9,7 @@ use zk_core::{
     PersistentNodeProblem, PersistentNodeState, Session, Sessions,
 };
 use zk_sim::wait::{pass, polled, soon, until};
-use zk_sim::{Chaos, Check, Ensemble, Kind, Proposal, Script, Scripted, matching};
+use zk_sim::{Chaos, Check, Ensemble, Kind, Proposal, Release, Script, Scripted, matching};
 
 const PATH: &str = "/a/b/node";
 const TTL: Duration = Duration::from_secs(9);
@@ -843,15 +843,33 @@ fn after_any_faults_there_is_the_one_node() {
 
 /// What a node costs.
 #[tokio::test(start_paused = true)]
-async fn node_costs_a_create_and_a_watch() {
+async fn node_costs_a_create_a_watch_and_a_read_each_timeout() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
     session.create("/a/b", "").parents().await.unwrap();
     let before = sim.request_count();
     let node = start(&session, "data", PersistentNodeOptions::ephemeral());
     ready(&node).await;
-    pass(Duration::from_secs(60)).await;
-    assert_eq!(sim.request_count() - before, 2);
+    pass(session.session_timeout() * 5 + Duration::from_secs(1)).await;
+    assert_eq!(sim.request_count() - before, 2 + 5);
     let watching = |request: &Request| matches!(request, Request::Exists { watch: true, .. });
     assert_eq!(sim.arrived(watching), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_comes_back_after_an_obstacle_that_it_may_not_read() {
+    for release in [Release::V3_8, Release::V3_9] {
+        let sim = Ensemble::builder().release(release).build();
+        let bob = sim.connect().digest("bob", "secret").await;
+        let alice = sim.connect().await;
+        bob.create("/a/b", "").parents().await.unwrap();
+        let private = bob.create(PATH, "").ephemeral();
+        private.acl(Acl::creator_only()).await.unwrap();
+        let node = start(&alice, "data", PersistentNodeOptions::ephemeral());
+        until("it is in the way", async || node.problem().is_some()).await;
+        pass(Duration::from_secs(60)).await;
+        bob.delete(PATH).await.unwrap();
+        until("it is created", async || node.current().is_some()).await;
+        assert_nodes(&sim, &one(PATH, "data", true)).await;
+    }
 }

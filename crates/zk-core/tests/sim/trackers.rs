@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use zk_core::{ErrorKind, Tracked};
+use zk_core::{Acl, ErrorKind, Tracked};
 use zk_sim::matching::gets;
-use zk_sim::{Chaos, Check, Ensemble};
+use zk_sim::{Chaos, Check, Ensemble, Release};
 
 use crate::{pass, polled, soon};
 
@@ -188,4 +188,22 @@ fn a_tracker_knows_the_truth_in_the_end() {
         assert!(!now.is_stale && results > 0);
         Ok::<(), zk_core::Error>(())
     });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tracker_notices_that_it_may_not_read_and_that_it_may() {
+    for release in [Release::V3_8, Release::V3_9] {
+        let sim = Ensemble::builder().release(release).build();
+        let bob = sim.connect().digest("bob", "secret").await;
+        let alice = sim.connect().await;
+        let mut tracker = alice.track("/a").await.unwrap();
+        let private = bob.create("/a", "1").acl(Acl::creator_only());
+        private.await.unwrap();
+        let refused = soon("the refusal", tracker.changed()).await.unwrap();
+        let problem = refused.problem.map(|problem| problem.kind());
+        assert_eq!(problem, Some(ErrorKind::NoAuth), "{release:?}");
+        bob.set_acl("/a", Acl::open()).await.unwrap();
+        let node = soon("the node", tracker.available()).await.unwrap();
+        assert_eq!(&*node.data, b"1");
+    }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use zk_core::{ErrorKind, RetryPolicy, Session};
-use zk_sim::{Chaos, Check, Ensemble};
+use zk_core::{Acl, ErrorKind, RetryPolicy, Session};
+use zk_sim::{Chaos, Check, Ensemble, Release};
 
 use crate::{pass, polled, soon};
 
@@ -183,4 +183,50 @@ fn every_wait_ends_under_random_faults() {
         chaos.await.expect("nothing panics there");
         Ok::<(), zk_core::Error>(())
     });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_without_the_right_to_read_is_refused_or_ends_late() {
+    for release in [Release::V3_8, Release::V3_9] {
+        let sim = Ensemble::builder().release(release).build();
+        let bob = sim.connect().digest("bob", "secret").await;
+        let alice = sim.connect().await;
+        let timeout = alice.session_timeout();
+        let private = || bob.create("/private", "").acl(Acl::creator_only());
+        private().await.unwrap();
+        let gone = tokio::spawn(alice.wait_for_deletion("/private").into_future());
+        pass(timeout / 2).await;
+        bob.delete("/private").await.unwrap();
+        let come = tokio::spawn(alice.wait_for_creation("/private").into_future());
+        pass(timeout / 2).await;
+        let (_, stat) = private().await.unwrap();
+        let start = tokio::time::Instant::now();
+        let gone = soon("the deletion is seen", gone).await.unwrap();
+        let come = soon("the creation is seen", come).await.unwrap();
+        assert!(start.elapsed() <= timeout, "{release:?}");
+        if release == Release::V3_8 {
+            gone.unwrap();
+            assert_eq!(come.unwrap(), stat);
+        } else {
+            assert_eq!(gone.unwrap_err().kind(), ErrorKind::NoAuth);
+            assert_eq!(come.unwrap_err().kind(), ErrorKind::NoAuth);
+        }
+        nothing_left(&sim, &alice).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_notices_that_the_right_to_read_is_gone() {
+    let sim = Ensemble::new(3);
+    let bob = sim.connect().digest("bob", "secret").await;
+    let alice = sim.connect().await;
+    bob.create("/a", "").await.unwrap();
+    let gone = tokio::spawn(alice.wait_for_deletion("/a").into_future());
+    let start = tokio::time::Instant::now();
+    pass(Duration::from_secs(1)).await;
+    bob.set_acl("/a", Acl::creator_only()).await.unwrap();
+    let error = soon("the refusal", gone).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoAuth);
+    assert!(start.elapsed() < alice.session_timeout() * 2);
+    nothing_left(&sim, &alice).await;
 }
