@@ -291,6 +291,7 @@ impl Call {
                 Some(Err(
                     fault @ (TransportError::Ended(_)
                     | TransportError::NotSent(_)
+                    | TransportError::Unreadable { .. }
                     | TransportError::Refused(..)),
                 )) => return Err(self.failure(path, in_doubt, attempts, &fault)),
                 Some(Err(fault)) => fault,
@@ -397,6 +398,10 @@ impl Call {
             TransportError::Server(cause) => {
                 error(unknown(ErrorKind::ServerError)).caused_by(Some(cause.clone()))
             }
+            TransportError::Unreadable { kind, why } if in_doubt => {
+                error(unknown(*kind)).caused_by(Some(why.clone()))
+            }
+            TransportError::Unreadable { kind, why } => error(*kind).detail(why),
             TransportError::Lost(cause) => {
                 error(unknown(ErrorKind::ConnectionLost)).caused_by(Some(cause.clone()))
             }
@@ -508,6 +513,7 @@ fn may_retry(repeat: Repeat, fault: &TransportError) -> bool {
         | TransportError::RefusedAt { .. }
         | TransportError::Ended(_)
         | TransportError::NotSent(_)
+        | TransportError::Unreadable { .. }
         | TransportError::TakenBack
         | TransportError::Unanswered => false,
     }
@@ -519,6 +525,7 @@ fn may_be_applied(fault: &TransportError) -> bool {
         TransportError::Lost(_)
         | TransportError::Server(_)
         | TransportError::Ended(_)
+        | TransportError::Unreadable { .. }
         | TransportError::Unanswered => true,
         TransportError::Refused(..)
         | TransportError::RefusedAt { .. }

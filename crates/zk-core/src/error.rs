@@ -246,8 +246,11 @@ pub enum ErrorKind {
     InvalidPath,
     /// The given options contradict each other, or the server refuses them.
     InvalidArgument,
-    /// The request is larger than the server accepts. It was not sent.
+    /// The request is larger than the server accepts, and was not sent; or the reply to a read is larger than the session
+    /// accepts, and was not read.
     TooLarge,
+    /// The server's reply to a read makes no sense.
+    InvalidReply,
     /// The session has as many watches as `ProtocolClient::ZookeeperClient` can set again on another server: 120 KiB of
     /// paths. Sessions of the default client have no such limit.
     ///
@@ -298,7 +301,8 @@ impl ErrorKind {
             | Self::Unsupported
             | Self::InvalidPath
             | Self::InvalidArgument
-            | Self::TooLarge => ErrorClass::Outcome,
+            | Self::TooLarge
+            | Self::InvalidReply => ErrorClass::Outcome,
             Self::NotConnected
             | Self::ReadOnlyServer
             | Self::TooManyWatches
@@ -459,7 +463,15 @@ fn describe(kind: ErrorKind, operation: Operation) -> &'static str {
         (ErrorKind::Unsupported, _) => "the server does not support it",
         (ErrorKind::InvalidPath, _) => "not a valid path",
         (ErrorKind::InvalidArgument, _) => "not possible",
+        (
+            ErrorKind::TooLarge,
+            Operation::Get | Operation::List | Operation::GetAcl | Operation::GetConfig,
+        ) => "the reply is too large",
+        (ErrorKind::TooLarge, Operation::GetMany | Operation::ListMany) => {
+            "the request or the reply is too large"
+        }
         (ErrorKind::TooLarge, _) => "the request is too large",
+        (ErrorKind::InvalidReply, _) => "the server's reply makes no sense",
         (ErrorKind::TooManyWatches, _) => "the session has too many watches",
         (ErrorKind::NotConnected, _) => "not sent, the session was not connected",
         (ErrorKind::TimedOut, Operation::Update) => "not written in time",

@@ -571,8 +571,15 @@ pub enum TransportError {
     Later(ErrorKind),
     /// The server reported an internal error: the outcome is unknown.
     Server(String),
-    /// The connection broke or sent malformed data: the outcome is unknown.
+    /// The connection broke: the outcome is unknown.
     Lost(String),
+    /// The request was carried out, and its reply cannot be read: it would be the same at another attempt.
+    Unreadable {
+        /// [`TooLarge`](ErrorKind::TooLarge), or [`InvalidReply`](ErrorKind::InvalidReply).
+        kind: ErrorKind,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The session is over: the outcome of a request in flight is unknown.
     Ended(SessionEnd),
     /// The session is over, and the request was not sent.
@@ -594,7 +601,13 @@ impl TransportError {
 
     /// Returns the error for a reply of this kind, which does not belong to its request.
     pub(crate) fn wrong_reply(kind: &str) -> Self {
-        Self::Lost(format!("a reply of the wrong kind: {kind}"))
+        Self::invalid_reply(format!("a reply of the wrong kind: {kind}"))
+    }
+
+    /// Returns the error for a reply that makes no sense.
+    pub(crate) const fn invalid_reply(why: String) -> Self {
+        let kind = ErrorKind::InvalidReply;
+        Self::Unreadable { kind, why }
     }
 }
 

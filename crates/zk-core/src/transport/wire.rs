@@ -445,7 +445,8 @@ fn header(answer: &Result<wire::Answer, wire::RequestError>) -> Option<ReplyHead
     let (zxid, epoch) = match answer {
         Ok(answer) => (answer.zxid, answer.epoch),
         Err(error) => match error.kind {
-            wire::RequestErrorKind::Refused { zxid, epoch, .. } => (zxid, epoch),
+            wire::RequestErrorKind::Refused { zxid, epoch, .. }
+            | wire::RequestErrorKind::Unreadable { zxid, epoch, .. } => (zxid, epoch),
             _ => return None,
         },
     };
@@ -629,7 +630,7 @@ const fn ended(end: wire::SessionEnd) -> TransportError {
 
 /// Returns the error for a text of the server that does not follow the protocol's rules.
 fn malformed(error: &dyn std::error::Error) -> TransportError {
-    TransportError::Lost(error.to_string())
+    TransportError::invalid_reply(error.to_string())
 }
 
 fn fault(error: &wire::RequestErrorKind) -> TransportError {
@@ -647,6 +648,14 @@ fn fault(error: &wire::RequestErrorKind) -> TransportError {
         Kind::Submit(SubmitError::Over(end)) | Kind::NotSent(NotSent::Over(end)) => {
             TransportError::NotSent(session_end(*end))
         }
+        Kind::Unreadable {
+            why: wire::proto::DecodeError::TooLong { len, limit },
+            ..
+        } => TransportError::Unreadable {
+            kind: ErrorKind::TooLarge,
+            why: format!("it has {len} bytes, and the session accepts {limit}"),
+        },
+        Kind::Unreadable { why, .. } => TransportError::invalid_reply(why.to_string()),
         Kind::TakenBack => TransportError::TakenBack,
         Kind::Unanswered => TransportError::Unanswered,
         Kind::Submit(SubmitError::TooLong { .. }) => {

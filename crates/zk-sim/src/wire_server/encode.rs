@@ -63,7 +63,10 @@ impl Expected {
             }
             // The connection is lost without a reply, or there is none.
             Err(
-                TransportError::Lost(_) | TransportError::TakenBack | TransportError::Unanswered,
+                TransportError::Lost(_)
+                | TransportError::Unreadable { .. }
+                | TransportError::TakenBack
+                | TransportError::Unanswered,
             ) => return Vec::new(),
         };
         body.encode(xid, zxid, code)
