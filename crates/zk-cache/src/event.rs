@@ -50,16 +50,26 @@ pub enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartialRead {
-    /// The server refuses to return the node, and so its children.
+    /// The node cannot be read, and so its children: the session may not, or the reply is
+    /// [larger](ErrorKind::TooLarge) than the session accepts.
     ///
     /// The node is left out with all its descendants, or kept as it was read last.
-    #[error("the server refuses to return the node: {0:?}; grant READ on it to the session")]
+    #[error("the node cannot be read: {0:?}{advice}", advice = advice(*.0))]
     Node(ErrorKind),
-    /// The server refuses to list the children of the node.
-    #[error(
-        "the server refuses to list the children: {0:?}; grant READ on the node to the session"
-    )]
+    /// The children of the node cannot be listed.
+    #[error("the children cannot be listed: {0:?}{advice}", advice = advice(*.0))]
     Children(ErrorKind),
+    /// The names of the children are more than the session reads with one reply.
+    ///
+    /// Children that are cached stay up to date. The cache lists them again once the node has a sixteenth fewer, and not
+    /// before, because the server sends them all each time.
+    #[error(
+        "the names of its {count} children are more than the session reads with one reply; raise its limit or divide them"
+    )]
+    ChildrenTooLarge {
+        /// The number of children.
+        count: u32,
+    },
     /// The node has more children than the cache may list.
     ///
     /// The cache does not list them, because one reply contains all their names, whatever its size.
@@ -74,6 +84,14 @@ pub enum PartialRead {
         /// The [limit](crate::CacheOptions::with_max_children).
         limit: u32,
     },
+}
+
+fn advice(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::NoAuth => "; grant READ on it to the session",
+        ErrorKind::TooLarge => "; raise the session's limit for replies",
+        _ => "",
+    }
 }
 
 /// The reason why a cache ended.

@@ -113,6 +113,7 @@
 //! | the process is paused for longer than its session lives | as when the session is lost, when it runs again |
 //! | the root does not exist, is deleted, or is created again | an empty cache that is synchronised; [`Event::Deleted`]; [`Event::Created`] |
 //! | the session may not read a node | [`Event::Incomplete`] with [`PartialRead::Node`] or [`PartialRead::Children`]; the rest is cached |
+//! | a node, or the names of its children, are more than the session reads with one reply | [`Event::Incomplete`] with [`PartialRead::Node`] or [`PartialRead::ChildrenTooLarge`]; the rest is cached |
 //! | a node has more children than the limit | [`Event::Incomplete`] with [`PartialRead::TooManyChildren`]; the rest is cached |
 //! | the session has no room for another watch | [`Event::Ended`] with [`CacheEnd::Refused`]; if a session before had the watch, [`CacheState::Stale`] until there is room |
 //! | the server is cut off from the quorum, and the session [allows that](zk_core::SessionBuilder::allow_read_only) | the contents of that server, and never [`Event::Synchronized`]: they may be out of date |
@@ -130,8 +131,8 @@
 //!
 //! Servers since 3.6 read 64 nodes with one request, a multi-read. They have no such request for stats: so the check of a
 //! small node, of up to 4 KiB, reads its data, and larger nodes are checked alone, by their stats. What is known of the
-//! nodes bounds a reply to 256 KiB. If so many nodes have grown that it exceeds the 16 MiB that a client reads, the
-//! connection breaks, and the cache goes on with half as many nodes in a request.
+//! nodes bounds a reply to 256 KiB. If so many nodes have grown that it exceeds what the session reads, 16 MiB by default,
+//! the cache goes on with half as many nodes in a request.
 //! A server executes a multi-read node by node and sends one reply at the end, so that a node in it may have changed by
 //! then. The server reports that change, and the cache reads such a node again. It may handle the notification after the
 //! reply: until then [`synced_at`](Snapshot::synced_at) may be newer than a change that is still to be read, as with

@@ -106,9 +106,9 @@ impl CacheOptions {
     /// that it has not cached yet, see [`PartialRead::TooManyChildren`](crate::PartialRead::TooManyChildren).
     ///
     /// The default is 1,000,000.
-    /// One reply contains all the names, and the process holds it in memory. A session reads replies of up to 16 MiB, and
-    /// a longer one breaks its connection: the names of the children of each node, with 4 bytes more for each, must fit
-    /// into that. Java clients on the same nodes fail at a reply of more than `jute.maxbuffer`, 1 MiB by default.
+    /// One reply contains all the names, and the process holds it in memory. A session reads replies of up to 16 MiB
+    /// unless its limit is raised: if the names of a node's children, with 4 bytes more for each, do not fit into that,
+    /// they are left out, see [`PartialRead::ChildrenTooLarge`](crate::PartialRead::ChildrenTooLarge). Java clients on the same nodes fail at a reply of more than `jute.maxbuffer`, 1 MiB by default.
     #[must_use]
     pub const fn with_max_children(mut self, children: u32) -> Self {
         self.max_children = children;

@@ -1,9 +1,8 @@
 //! Decides how many nodes are read with one request, and which.
 //!
-//! A reply may have 16 MiB, and one that is longer breaks the connection. What a node had when it was read last bounds
-//! what it adds to a reply, unless it has grown since; of other nodes nothing is known. So the number of nodes starts
-//! where values of the size that servers accept by default fit, grows with each short reply, and is halved when the
-//! connection breaks while a reply is due.
+//! A reply that is larger than the session accepts is not read. What a node had when it was read last bounds what it adds
+//! to a reply, unless it has grown since; of other nodes nothing is known. So the number of nodes starts where values of
+//! the size that servers accept by default fit, grows with each short reply, and is halved when a reply was too large.
 //!
 //! Pure: no I/O and no clock.
 
@@ -11,7 +10,7 @@
 #[derive(Debug)]
 pub(crate) struct BatchLimit {
     nodes: usize,
-    /// Halved with each connection that broke while a reply about several nodes was due, until everything is read.
+    /// Halved with each reply about several nodes that was too large, until everything is read.
     max: usize,
     is_supported: bool,
 }
@@ -39,8 +38,8 @@ impl BatchLimit {
         self.nodes = nodes.min(self.max);
     }
 
-    /// Takes that the connection broke while a reply about several nodes was due, perhaps because that was too long.
-    pub(crate) fn on_lost_reply(&mut self) {
+    /// Takes that a reply about several nodes was too large.
+    pub(crate) fn on_too_large(&mut self) {
         self.max = (self.nodes / 2).max(1);
         self.nodes = self.max;
     }
@@ -114,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn lost_replies_end_in_single_reads_until_all_is_read() {
+    fn large_replies_end_in_single_reads_until_all_is_read() {
         let mut limit = BatchLimit::new();
         for _ in 0..3 {
             limit.on_reply(0);
         }
         let mut nodes = Vec::new();
         for _ in 0..7 {
-            limit.on_lost_reply();
+            limit.on_too_large();
             // Short replies before the next long one must not undo it.
             limit.on_reply(0);
             nodes.push(limit.nodes());
@@ -139,7 +138,7 @@ mod tests {
     fn nodes_are_read_together_again_when_all_is_read() {
         let mut limit = BatchLimit::new();
         while limit.nodes() > 1 {
-            limit.on_lost_reply();
+            limit.on_too_large();
         }
         limit.on_complete();
         // The replies to single reads are not counted.

@@ -369,7 +369,7 @@ impl Reducer {
             }
             ReadReply::Refused(kind) => {
                 let partial = if request.kind == ReadKind::Children {
-                    PartialRead::Children(kind)
+                    self.children_not_listed(path, kind)
                 } else {
                     // The next check of the parent must list it and read this node again.
                     if let Some(parent) = path.parent() {
@@ -631,6 +631,9 @@ impl Reducer {
             self.finish_read(path);
         } else if stat.num_children > self.max_children {
             self.report_too_many_children(path, stat.num_children);
+            self.check_known_children(path);
+            self.finish_read(path);
+        } else if self.are_still_too_large(path, stat.num_children) {
             self.check_known_children(path);
             self.finish_read(path);
         } else {

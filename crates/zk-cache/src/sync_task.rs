@@ -67,8 +67,8 @@ async fn run_with(
     let mut window = ReadWindow::new(options.window, session.session_timeout() / SLOW_SHARE);
     let mut limit = BatchLimit::new();
     let mut reads = FuturesOrdered::new();
-    // How many reads the requests in flight have, and how many of the requests have several.
-    let (mut in_flight, mut batches_in_flight) = (0, 0_usize);
+    // How many reads the requests in flight have.
+    let mut in_flight = 0;
     let mut received = Received::default();
     let mut retry_at: Option<Instant> = None;
     loop {
@@ -83,7 +83,6 @@ async fn run_with(
             && let Some(requests) = publisher.reducer.next(most)
         {
             in_flight += requests.len();
-            batches_in_flight += usize::from(requests.len() > 1);
             reads.push_back(send(session.clone(), losses, requests));
         }
         let updates =
@@ -105,9 +104,6 @@ async fn run_with(
             if matches!(update, Update::Resynchronize | Update::Stale) {
                 reads = FuturesOrdered::new();
                 in_flight = received.replies.iter().map(|reply| reply.reads.len()).sum();
-                if std::mem::take(&mut batches_in_flight) > 0 {
-                    limit.on_lost_reply();
-                }
             }
             match update {
                 Update::Resynchronize => {
@@ -123,9 +119,9 @@ async fn run_with(
         }
         for reply in received.replies.drain(..) {
             if reply.reads.len() > 1 && !reply.is_lost() {
-                batches_in_flight = batches_in_flight.saturating_sub(1);
                 match reply.refusal {
                     None => limit.on_reply(reply.bytes()),
+                    Some(ErrorKind::TooLarge) => limit.on_too_large(),
                     Some(ErrorKind::Unsupported) => limit.on_unsupported(),
                     Some(_) => {}
                 }

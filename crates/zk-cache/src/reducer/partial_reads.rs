@@ -2,7 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use zk_core::NodePath;
+use zk_core::{ErrorKind, NodePath};
 
 use super::{Phase, Reducer};
 use crate::event::{Event, PartialRead};
@@ -109,8 +109,32 @@ impl Reducer {
         let partial = self.current.partial_reads.get(path);
         matches!(
             partial,
-            Some(PartialRead::Children(_) | PartialRead::TooManyChildren { .. })
+            Some(
+                PartialRead::Children(_)
+                    | PartialRead::ChildrenTooLarge { .. }
+                    | PartialRead::TooManyChildren { .. }
+            )
         )
+    }
+
+    /// Returns why the children of a node are not listed.
+    pub(super) fn children_not_listed(&self, path: &NodePath, kind: ErrorKind) -> PartialRead {
+        match (kind, self.current.store.get(path.as_str())) {
+            (ErrorKind::TooLarge, Some(node)) => PartialRead::ChildrenTooLarge {
+                count: node.stat().num_children,
+            },
+            _ => PartialRead::Children(kind),
+        }
+    }
+
+    /// Returns whether a node has about as many children as when their names were too large for a reply.
+    pub(super) fn are_still_too_large(&self, path: &NodePath, count: u32) -> bool {
+        match self.current.partial_reads.get(path) {
+            Some(PartialRead::ChildrenTooLarge { count: before }) => {
+                count > before - before / FEWER
+            }
+            _ => false,
+        }
     }
 
     pub(super) fn clear_partial_children(&mut self, path: &NodePath) {
@@ -124,3 +148,6 @@ impl Reducer {
         matches!(partial, Some(PartialRead::TooManyChildren { .. }))
     }
 }
+
+/// The children are listed again once this share of them is gone.
+const FEWER: u32 = 16;

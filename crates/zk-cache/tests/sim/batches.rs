@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use zk_cache::TreeCache;
-use zk_core::Session;
-use zk_core::transport::Request;
+use zk_cache::{PartialRead, TreeCache};
+use zk_core::transport::{Request, TransportError};
+use zk_core::{ErrorKind, Session};
 use zk_sim::Ensemble;
 use zk_sim::matching::{exists, gets, lists, multi_reads};
 
@@ -77,12 +77,12 @@ async fn a_reply_that_is_too_long_is_followed_by_shorter_ones() {
             is_many && breaks.load(Ordering::SeqCst)
         })
         .every()
-        .lose_reply();
+        .misreport(too_large());
     let cache = TreeCache::start(&session, ROOT).unwrap();
     soon("it is loaded", cache.synchronized()).await.unwrap();
     assert_eq!(nodes_of(&cache.snapshot()), nodes_on(&ensemble, ROOT));
     let losses = session.counters().connection_losses;
-    assert!((1..6).contains(&losses), "{losses} connection losses");
+    assert_eq!(losses, 0, "the connection stays");
     // What is short is read with few requests again, after a load that was complete.
     is_long.store(false, Ordering::SeqCst);
     let before = arrived(&ensemble)[0];
@@ -91,6 +91,71 @@ async fn a_reply_that_is_too_long_is_followed_by_shorter_ones() {
     soon("it is checked", cache.synchronized()).await.unwrap();
     let requests = arrived(&ensemble)[0] - before;
     assert!(requests < 30, "{requests} requests for 200 nodes");
+}
+
+fn too_large() -> TransportError {
+    TransportError::Unreadable {
+        kind: ErrorKind::TooLarge,
+        why: "it has 20 MB".to_owned(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn children_that_no_reply_can_name_are_reported_and_listed_once() {
+    let ensemble = Ensemble::new(1);
+    let (session, writer) = (ensemble.connect().await, ensemble.connect().await);
+    for number in 0..32 {
+        let node = format!("{ROOT}/{number:03}");
+        writer.create(node, "").parents().await.unwrap();
+    }
+    let is_it =
+        |request: &Request| matches!(request, Request::List { path, .. } if path.as_str() == ROOT);
+    let lists = ensemble.on(is_it).every().misreport(too_large());
+    let cache = TreeCache::start(&session, ROOT).unwrap();
+    soon("the rest is read", cache.synchronized())
+        .await
+        .unwrap();
+    let snapshot = cache.snapshot();
+    let partial: Vec<_> = snapshot
+        .partial_reads()
+        .map(|(_, partial)| partial)
+        .collect();
+    let [PartialRead::ChildrenTooLarge { count }] = partial[..] else {
+        panic!("{partial:?}");
+    };
+    assert_eq!(
+        (lists.count(), session.counters().connection_losses),
+        (1, 0)
+    );
+    // Each list would be as large.
+    for number in 0..20 {
+        writer
+            .create(format!("{ROOT}/new{number}"), "")
+            .await
+            .unwrap();
+    }
+    writer.set(ROOT, "y").await.unwrap();
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(lists.count(), 1);
+    lists.withdraw();
+    let names = writer.list(ROOT).await.unwrap().0;
+    let fewer = usize::try_from(count - count / 16 - 1).unwrap();
+    for name in names.iter().skip(fewer) {
+        writer
+            .delete(format!("{ROOT}/{name}"))
+            .recursive()
+            .await
+            .unwrap();
+    }
+    writer.set(ROOT, "z").await.unwrap();
+    soon("it is listed", async {
+        while cache.snapshot().partial_reads().next().is_some() {
+            pass(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    soon("it is read", cache.synchronized()).await.unwrap();
+    assert_eq!(nodes_of(&cache.snapshot()), nodes_on(&ensemble, ROOT));
 }
 
 #[tokio::test(start_paused = true)]
