@@ -260,7 +260,7 @@ fn write(session: &mut Session, stream: &mut Stream, now: Duration) -> io::Resul
 fn loss(server: &Server, error: io::Error) -> Loss {
     match error.downcast::<TlsFailure>() {
         Ok(why) => Loss::Tls {
-            server: server.clone(),
+            server: Box::new(server.clone()),
             why,
         },
         Err(error) => Loss::Broken(format!("{server}: {error}")),

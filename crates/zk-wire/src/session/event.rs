@@ -123,7 +123,7 @@ pub enum Loss {
     #[error("no connection to {server} within {time:?}")]
     NotConnected {
         /// The server.
-        server: Server,
+        server: Box<Server>,
         /// How long it had.
         time: Duration,
     },
@@ -131,7 +131,7 @@ pub enum Loss {
     #[error("{server} granted no session within {time:?}")]
     NotGranted {
         /// The server.
-        server: Server,
+        server: Box<Server>,
         /// How long it had.
         time: Duration,
     },
@@ -168,7 +168,7 @@ pub enum Loss {
     #[error("no TLS with {server}: {why}")]
     Tls {
         /// The server.
-        server: Server,
+        server: Box<Server>,
         /// What failed.
         why: TlsFailure,
     },

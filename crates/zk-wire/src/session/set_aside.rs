@@ -183,6 +183,7 @@ impl Session {
     pub(super) fn handshake_late(&mut self, server: Server, began: Duration, now: Duration) {
         self.late_handshakes = self.late_handshakes.saturating_add(1);
         let time = now.saturating_sub(began);
+        let server = Box::new(server);
         self.connection_lost(&Loss::NotGranted { server, time }, now);
     }
 }

@@ -41,7 +41,8 @@ impl Session {
         }
         match &self.phase {
             Phase::Dialing { server, deadline } if *deadline <= now => {
-                let (server, time) = (server.clone(), self.connect_limit(server));
+                let time = self.connect_limit(server);
+                let server = Box::new(server.clone());
                 self.connection_lost(&Loss::NotConnected { server, time }, now);
             }
             Phase::Handshake {

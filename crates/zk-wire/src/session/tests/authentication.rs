@@ -335,7 +335,7 @@ fn a_failed_tls_handshake_is_reported_before_there_was_a_connection() {
     let mut peer = Peer::new();
     let server = peer.session.poll_dial(peer.now).unwrap();
     let why = Loss::Tls {
-        server,
+        server: Box::new(server),
         why: TlsFailure::UnknownAuthority,
     };
     peer.session.connection_lost(&why, peer.now);
