@@ -325,6 +325,11 @@ impl Engine {
         self.runtime.spawn(task)
     }
 
+    /// Moves the session to a server that is chosen at random.
+    pub(crate) fn rebalance(&self) {
+        self.transport.rebalance();
+    }
+
     /// Starts to close the session.
     pub(crate) fn close(&self) {
         self.is_closing.store(true, Ordering::SeqCst);

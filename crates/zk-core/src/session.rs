@@ -345,6 +345,22 @@ impl Session {
         connected.map_err(|end| Error::new(Operation::Connect, None, end.kind()))
     }
 
+    /// Moves the session to one of the servers that is chosen at random, each with the same chance, which may be the present
+    /// one: once no reply is missing, the connection is given up and another one is made. If all clients do this after
+    /// servers have joined the ensemble, each server gets its share of them.
+    ///
+    /// It is as safe as any loss of a connection, and needs as long: requests wait meanwhile, and so does the proof that
+    /// the session lives. A session never does this by itself. Call it while nothing is held that must not be lost, and
+    /// not in all processes at the same moment.
+    ///
+    /// The Java client moves when its list of servers is replaced, with a probability that keeps the load balanced if it
+    /// was balanced before (`StaticHostProvider.updateServerList`, ZOOKEEPER-1355).
+    ///
+    /// It returns at once. Sessions of `ProtocolClient::ZookeeperClient` stay where they are.
+    pub fn rebalance(&self) {
+        self.engine().rebalance();
+    }
+
     /// Adds credentials, besides those that it has, and waits until a server has accepted them; for at most the operation
     /// timeout. They are sent again on each later connection.
     ///

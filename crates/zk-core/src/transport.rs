@@ -159,6 +159,9 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
         })
     }
 
+    /// Moves the session to a server that is chosen at random, once no reply is missing. By default nothing happens.
+    fn rebalance(&self) {}
+
     /// Starts to close the session, after the requests already sent. The link becomes [`Phase::Over`] when the server
     /// has acknowledged the close.
     fn close(&self);

@@ -328,6 +328,10 @@ impl Transport for WireTransport {
         })
     }
 
+    fn rebalance(&self) {
+        self.client.rebalance();
+    }
+
     fn close(&self) {
         // The first poll closes the session; the rest waits for the end.
         let _end: Option<wire::SessionEnd> = self.client.close().now_or_never();

@@ -5,7 +5,7 @@ use zk_core::{Acl, AclEntry, ErrorKind, NodePath, OpResult, Permissions, Session
 use zk_fault_proxy::{Clients, Close, Match};
 use zk_harness::Ensemble;
 
-use crate::{MAX_WAIT, connect, with_ensemble, within};
+use crate::{MAX_WAIT, connect, with_ensemble, with_three, within};
 
 /// Starts one server behind a proxy.
 async fn proxied() -> Ensemble {
@@ -150,4 +150,26 @@ async fn one_shot_watches_outlive_a_link_and_persistent_ones_end_with_it() {
     );
     transport.close();
     ensemble.down().await.expect("the server goes down");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_rebalances_keeps_what_it_has() {
+    with_three(async |ensemble| {
+        let session = connect(ensemble).await;
+        let node = session.create("/own", "").ephemeral().await.unwrap().0;
+        let mut watch = session.get("/own").watched().await.unwrap().2;
+        within(MAX_WAIT, "a move to another server", async {
+            while session.counters().connection_losses == 0 {
+                session.rebalance();
+                session.get(&node).await.unwrap();
+            }
+        })
+        .await;
+        session.connected().await.unwrap();
+        session.set(&node, "changed").await.unwrap();
+        let event = within(MAX_WAIT, "the event", watch.changed()).await;
+        assert_eq!(event, WatchEvent::DataChanged);
+        session.close().await.unwrap();
+    })
+    .await;
 }
