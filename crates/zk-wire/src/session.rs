@@ -18,8 +18,8 @@
 //! Moments are durations since a moment that the driver chooses, and never decrease.
 //!
 //! The session says with [`wants_connection`](Session::wants_connection) whether the driver may keep its connection. A
-//! connection that it does not want any more may be [set aside](SetAside): a driver that drops it instead leaves a session
-//! on the servers that nobody uses.
+//! connection that it does not want any more may be [set aside](SetAside): a driver that drops it instead leaves an unused
+//! session on the servers.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -249,7 +249,7 @@ async fn a_client_that_rebalances_moves_to_another_address() {
 }
 
 #[tokio::test]
-async fn slow_grants_leave_no_session_that_nobody_uses() {
+async fn slow_grants_leave_no_unused_session() {
     let late = Does::Grant(Duration::from_millis(2500));
     let mut servers = Vec::new();
     for _ in 0..3 {

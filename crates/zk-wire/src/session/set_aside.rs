@@ -1,7 +1,7 @@
 //! Slow handshakes of a client without a session: they are set aside while it tries another server.
 //!
 //! A server that was sent such a handshake is creating a session, however long that takes. If the connection were
-//! dropped, nobody would use that session, and the ensemble would keep it until its timeout: an ensemble that is slow
+//! dropped, that session would be of no use, and the ensemble would keep it until its timeout: an ensemble that is slow
 //! because many clients connect would get more sessions to create. So the first grant is used, whichever server gives
 //! it, and each later one is closed.
 //!

@@ -12,7 +12,7 @@ struct SlowServers {
     aside: BTreeMap<u64, Duration>,
     handshakes: usize,
     closed: usize,
-    /// The sessions that servers have granted, that were dropped before, and that nobody uses or closes.
+    /// The sessions that servers have granted, that were dropped before, and that no client uses or closes.
     orphans: usize,
 }
 
@@ -108,7 +108,7 @@ impl SlowServers {
         }
     }
 
-    /// Grants what is still to be granted; returns how many sessions were closed and how many nobody closes.
+    /// Grants what is still to be granted; returns how many sessions were closed, and how many are left.
     fn finish(&mut self) -> (usize, usize) {
         for _ in 0..100 {
             self.peer.now += Duration::from_secs(1);
