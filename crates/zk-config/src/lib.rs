@@ -5,7 +5,8 @@
 //! key. A [`Typed`] value is read without a round trip, follows every change, and keeps the last good value whatever is
 //! published or breaks.
 //!
-//! Do not use it for values larger than about half a megabyte, or for values that change many times per second: use a
+//! Do not use it for values larger than about half a megabyte (half of
+//! [`max_buffer`](zk_core::SessionBuilder::max_buffer)), or for values that change many times per second: use a
 //! database. Do not use it for secrets without ACLs, because every client of the ensemble can read a node with an open
 //! ACL. A [file](TypedBuilder::with_file) with the value contains the secret as well.
 //!

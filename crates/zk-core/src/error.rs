@@ -246,8 +246,9 @@ pub enum ErrorKind {
     InvalidPath,
     /// The given options contradict each other, or the server refuses them.
     InvalidArgument,
-    /// The request is larger than the server accepts, and was not sent; or the reply to a read is larger than the session
-    /// accepts, and was not read.
+    /// The request is larger than [`SessionBuilder::max_buffer`](crate::SessionBuilder::max_buffer), for which the servers'
+    /// `jute.maxbuffer` is the limit, and was not sent; or the reply to a read is larger than the session accepts, 16 times
+    /// as much, and was not read.
     TooLarge,
     /// The server's reply to a read makes no sense.
     InvalidReply,

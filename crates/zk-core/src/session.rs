@@ -192,6 +192,11 @@ impl Session {
         SessionLease::new(self.handle.clone())
     }
 
+    /// Returns the longest request of the session in bytes, see [`SessionBuilder::max_buffer`].
+    pub fn max_buffer(&self) -> usize {
+        self.engine().transport().max_request()
+    }
+
     /// Keeps the session ready for [`keep_lease`](Self::keep_lease), and so for locks, until the returned value is
     /// dropped.
     pub fn stand_by(&self) -> Standby {

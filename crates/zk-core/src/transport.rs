@@ -89,6 +89,8 @@ pub(crate) struct ConnectOptions<'a> {
     pub(crate) allow_read_only: bool,
     /// The release whose operations are used; `None` for that of each server.
     pub(crate) assumed_release: Option<(u16, u16)>,
+    /// The longest request in bytes; `None` for that of servers by default.
+    pub(crate) max_buffer: Option<usize>,
     /// Those of the newest configuration of the ensemble, which the session is to follow.
     pub(crate) tracked_servers: Option<&'a TrackedServers>,
     #[cfg(feature = "tls")]
@@ -120,6 +122,11 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// `None` if the link never broke, or if the instant is unknown.
     fn broken(&self) -> Option<Instant> {
         None
+    }
+
+    /// The longest request in bytes that the transport sends. By default that of servers, whose `jute.maxbuffer` it is.
+    fn max_request(&self) -> usize {
+        DEFAULT_MAX_REQUEST
     }
 
     /// Draws a random number for a unique name or the length of a pause, or `None` to use the operating system's
@@ -166,6 +173,9 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// has acknowledged the close.
     fn close(&self);
 }
+
+/// The default `jute.maxbuffer` of servers.
+pub(crate) const DEFAULT_MAX_REQUEST: usize = 0xf_ffff;
 
 /// A request, with paths below the chroot.
 #[derive(Debug, Clone, PartialEq, Eq)]

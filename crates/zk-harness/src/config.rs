@@ -317,6 +317,14 @@ impl Plan {
             "-Dzookeeper.extendedTypesEnabled={}",
             self.spec.extended_types
         ));
+        if let Some(bytes) = self.spec.max_buffer {
+            // It is a setting of the JVM in every version.
+            flags.push(format!("-Djute.maxbuffer={bytes}"));
+            if self.spec.jvm_flags.is_none() {
+                // Of the flags for a quick start, the heap is for small values. The last one counts.
+                flags.push(format!("-Xmx{}m", 128 + (bytes >> 20) * 64));
+            }
+        }
         if self.spec.read_only_mode {
             // No version reads it from zoo.cfg.
             flags.push("-Dreadonlymode.enabled=true".to_owned());

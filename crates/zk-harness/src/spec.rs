@@ -63,6 +63,11 @@ pub struct Spec {
     ///
     /// With ZooKeeper's default of 60 a server closes the 61st connection without an error.
     pub max_client_connections: u32,
+    /// `jute.maxbuffer`: the longest request in bytes, from 1024. Default: ZooKeeper's, 1048575.
+    ///
+    /// Clients need the same limit: `SessionBuilder::max_buffer` of `zk-core`, `--max-buffer` of `zk`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_buffer: Option<u32>,
     /// `znode.container.checkIntervalMs`: how often empty container nodes are deleted, at least 1 ms. Default 1 s
     /// (ZooKeeper's is 60 s).
     #[serde(with = "humantime_serde")]
@@ -221,6 +226,7 @@ impl Default for Spec {
             min_session_timeout: None,
             max_session_timeout: Duration::from_secs(60),
             max_client_connections: 0,
+            max_buffer: None,
             container_check_interval: Duration::from_secs(1),
             extended_types: true,
             read_only_mode: false,
@@ -299,6 +305,12 @@ impl Spec {
             if limit == 0 {
                 return Err(SpecError::new(field, limit, "must be at least 1 tick"));
             }
+        }
+        if let Some(bytes) = self.max_buffer
+            && !(1024..=i32::MAX.cast_unsigned()).contains(&bytes)
+        {
+            let rule = "must be from 1024 to 2147483647 bytes";
+            return Err(SpecError::new("max_buffer", bytes, rule));
         }
         if let Some(min) = self.min_session_timeout {
             whole_millis("min_session_timeout", min)?;

@@ -28,8 +28,8 @@ pub(crate) fn next_read_count(largest: Option<usize>) -> usize {
 /// Returns how many items to read with one request, if the largest one of those before had this size.
 ///
 /// The sizes of items are not known before they are read, and a client that gets too long a reply breaks the connection.
-/// So large items, of more than 128 KiB, are read with fewer in a request or one by one. It takes eight of two megabytes
-/// to exceed the limit of a client, sixteen, and servers refuse such items unless they are configured otherwise.
+/// So large items, of more than 128 KiB, are read with fewer in a request or one by one. Eight of the largest items of
+/// all do not exceed the limit of a client: a reply may be sixteen times as long as a request.
 pub(crate) fn items_per_read(largest: Option<usize>) -> usize {
     let largest = largest.unwrap_or(0).max(1);
     (MAX_REPLY / largest).clamp(1, MAX_ITEMS_PER_READ)
@@ -75,9 +75,10 @@ pub(crate) const fn contended_count(parts: usize, refusals: u32) -> usize {
 }
 
 /// Returns how many bytes an item may have so that every later transaction about it fits into one request: claiming it,
-/// putting it back, and moving it to the dead letters. `path` is the length of the longest path that names it.
-pub(crate) const fn max_item_size(path: usize) -> usize {
-    MAX_REQUEST.saturating_sub(MAX_PARTS * (path + OVERHEAD) + TEXTS)
+/// putting it back, and moving it to the dead letters. `path` is the length of the longest path that names it, and
+/// `max_request` that of a request.
+pub(crate) const fn max_item_size(path: usize, max_request: usize) -> usize {
+    max_request.saturating_sub(MAX_PARTS * (path + OVERHEAD) + TEXTS)
 }
 
 const MAX_BYTES: usize = 512 * 1024;
@@ -90,8 +91,6 @@ pub(crate) const UNKNOWN_SIZE: usize = MAX_REPLY / MAX_ITEMS_PER_READ;
 const MAX_PREFETCHED: usize = 128;
 /// How many bytes the reply to a read of several items is expected to have at most.
 const MAX_REPLY: usize = 1024 * 1024;
-/// The default limit of servers (`jute.maxbuffer`).
-const MAX_REQUEST: usize = 0xf_ffff;
 /// The parts of the longest transaction about one item: the token, three preconditions, and five for a dead letter.
 const MAX_PARTS: usize = 9;
 /// The owner of a claim, or the reason of a dead letter.

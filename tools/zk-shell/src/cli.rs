@@ -33,6 +33,7 @@ use crate::commands::watch::Watch;
 use crate::commands::what::What;
 use crate::context::Settings;
 use crate::duration::parse_timeout;
+use crate::filter::parse_size;
 
 /// A shell for ZooKeeper: without a command interactive, at a terminal.
 ///
@@ -58,6 +59,16 @@ pub(crate) struct Cli {
     #[arg(long, global = true, default_value = "10s", value_name = "TIME", value_parser = parse_timeout)]
     pub(crate) timeout: Duration,
 
+    /// The longest request, the servers' jute.maxbuffer: bytes, or as in 4M; by default the servers' default, 1048575
+    #[arg(
+        long,
+        global = true,
+        env = "ZK_MAX_BUFFER",
+        value_name = "BYTES",
+        value_parser = parse_max_buffer
+    )]
+    pub(crate) max_buffer: Option<usize>,
+
     /// Print results and errors as JSON, one document a line
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -72,9 +83,17 @@ impl Cli {
         Settings {
             connect: self.connect.clone(),
             timeout: self.timeout,
+            max_buffer: self.max_buffer,
             is_json: self.json,
         }
     }
+}
+
+fn parse_max_buffer(text: &str) -> Result<usize, String> {
+    let bytes = usize::try_from(parse_size(text)?).ok();
+    bytes
+        .filter(|bytes| (1024..=i32::MAX.cast_unsigned() as usize).contains(bytes))
+        .ok_or_else(|| "it must be from 1024 to 2147483647 bytes".to_owned())
 }
 
 #[derive(Debug, Subcommand)]

@@ -22,6 +22,8 @@ pub(crate) struct Settings {
     pub(crate) connect: Option<String>,
     /// The longest a command may take.
     pub(crate) timeout: Duration,
+    /// The longest request, if it is not the servers' default.
+    pub(crate) max_buffer: Option<usize>,
     /// Whether results are JSON.
     pub(crate) is_json: bool,
 }
@@ -341,6 +343,11 @@ impl Context {
         }
     }
 
+    /// Returns the longest request in bytes, and so more than a node can hold.
+    pub(crate) fn max_buffer(&self) -> usize {
+        self.settings.max_buffer.unwrap_or(DEFAULT_MAX_BUFFER)
+    }
+
     /// Returns the connect string.
     pub(crate) fn connect_string(&self) -> Result<String, Failure> {
         let connect = self.settings.connect.clone();
@@ -369,6 +376,9 @@ impl Context {
         let mut builder = Session::builder(connect)
             .connect_timeout(timeout)
             .operation_timeout(self.timeout);
+        if let Some(bytes) = self.settings.max_buffer {
+            builder = builder.max_buffer(bytes);
+        }
         for Credentials { user, password } in &access.digest {
             builder = builder.digest_auth(user, password);
         }
@@ -387,6 +397,8 @@ pub(crate) async fn close(session: Session) {
     drop(session.with_operation_timeout(CLOSE_TIMEOUT).close().await);
 }
 
+/// That of servers.
+const DEFAULT_MAX_BUFFER: usize = 0xf_ffff;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the removal of an unfinished file takes before that is said.
 const SILENT_REMOVAL: Duration = Duration::from_secs(1);
@@ -400,6 +412,7 @@ mod tests {
         Context::new(Settings {
             connect: None,
             timeout,
+            max_buffer: None,
             is_json: false,
         })
     }

@@ -389,6 +389,7 @@ mod tests {
         let mut context = Context::new(Settings {
             connect: None,
             timeout: Duration::from_millis(1),
+            max_buffer: None,
             is_json: false,
         });
         while !context.remaining().is_zero() {

@@ -215,6 +215,7 @@ impl From<zk_core::Error> for Failure {
             (ErrorKind::NotConnected | ErrorKind::TimedOut, _) => {
                 Some("try again, or give it longer with --timeout")
             }
+            (ErrorKind::TooLarge, _) => Some(TOO_LARGE),
             (ErrorKind::OutcomeUnknown, _) => Some("read the node before doing it again"),
             (ErrorKind::Unsupported, _) => {
                 Some("containers need a server of 3.5.1 or later, -t also extendedTypesEnabled")
@@ -243,6 +244,9 @@ impl From<ConnectError> for Failure {
         }
     }
 }
+
+/// What helps with data that does not fit into a request.
+pub(crate) const TOO_LARGE: &str = "store it in pieces, or elsewhere and its place in the node; if jute.maxbuffer of the servers is higher, set --max-buffer or ZK_MAX_BUFFER to it";
 
 /// Writes to standard error, and ignores failures.
 pub(crate) fn write_stderr(text: &str) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::request_checks::{MAX_REQUEST, check_size};
+use super::request_checks::check_size;
 use super::target::{OperationFuture, Target};
 use crate::call::{Call, Repeat};
 use crate::error::{Error, ErrorClass, ErrorKind, Operation};
@@ -216,7 +216,8 @@ impl<T> Reader<'_, T> {
     /// Reads nodes with as many requests as needed.
     async fn read_in_chunks(&self, nodes: &[NodePath]) -> Result<Vec<Result<T, Error>>, Error> {
         let mut found = Vec::with_capacity(nodes.len());
-        let chunks = chunks(nodes, self.call.prefix_len(), NODES_PER_REQUEST);
+        let limit = self.call.engine().transport().max_request();
+        let chunks = chunks(nodes, self.call.prefix_len(), NODES_PER_REQUEST, limit);
         let (mut rest, mut concurrency) = (chunks.as_slice(), 1);
         while !rest.is_empty() {
             let (now, later) = rest.split_at(concurrency.min(rest.len()));
@@ -240,7 +241,8 @@ impl<T> Reader<'_, T> {
         if !self.call.engine().multi_read_support.is_possible() {
             return Err(refused(ErrorKind::Unsupported));
         }
-        if chunks(nodes, self.call.prefix_len(), usize::MAX).len() > 1 {
+        let limit = self.call.engine().transport().max_request();
+        if chunks(nodes, self.call.prefix_len(), usize::MAX, limit).len() > 1 {
             return Err(refused(ErrorKind::TooLarge));
         }
         let results = self.read_together(nodes).await?;
@@ -324,16 +326,16 @@ fn next_concurrency(current: usize, bytes: usize) -> usize {
     }
 }
 
-/// Splits nodes into those of single requests of at most `most` nodes, which servers do not refuse as too long. Each path
-/// takes `prefix` more bytes on the wire.
-fn chunks(nodes: &[NodePath], prefix: usize, most: usize) -> Vec<&[NodePath]> {
+/// Splits nodes into those of single requests of at most `most` nodes and `limit` bytes. Each path takes `prefix` more
+/// bytes on the wire.
+fn chunks(nodes: &[NodePath], prefix: usize, most: usize, limit: usize) -> Vec<&[NodePath]> {
     let mut requests = Vec::new();
     let mut rest = nodes;
     while !rest.is_empty() {
         let mut bytes = FRAME_BYTES;
         let fitting = rest.iter().take(most).take_while(|path| {
             bytes += prefix + path.as_str().len() + BYTES_PER_NODE;
-            bytes <= MAX_REQUEST
+            bytes <= limit
         });
         let (request, others) = rest.split_at(fitting.count().max(1));
         requests.push(request);
@@ -358,6 +360,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::transport::DEFAULT_MAX_REQUEST as MAX_REQUEST;
 
     #[test]
     fn more_requests_are_sent_at_once_while_their_replies_are_short() {
@@ -391,7 +394,7 @@ mod tests {
                 .iter()
                 .map(|len| NodePath::parse(&format!("/{}", "a".repeat(*len))).unwrap())
                 .collect();
-            let requests = chunks(&nodes, prefix, NODES_PER_REQUEST);
+            let requests = chunks(&nodes, prefix, NODES_PER_REQUEST, MAX_REQUEST);
             prop_assert_eq!(&requests.concat(), &nodes);
             let bytes = |request: &[NodePath]| -> usize {
                 let paths = request.iter().map(|path| path.as_str().len());

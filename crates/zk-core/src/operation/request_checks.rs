@@ -1,4 +1,4 @@
-//! Refuses requests that servers would misunderstand, or close the connection for.
+//! Refuses requests that servers would misunderstand, or that are longer than the session may send.
 
 use crate::acl::Acl;
 use crate::call::Call;
@@ -20,38 +20,47 @@ pub(super) fn check_version(
     Ok(())
 }
 
-/// Refuses a request that would make the server close the connection.
+/// Refuses a request that is longer than the session may send: a server would close the connection.
 pub(crate) fn check_size(
     call: &Call,
     path: &NodePath,
     data: &[u8],
     acl_bytes: usize,
 ) -> Result<(), Error> {
+    let limit = call.engine().transport().max_request();
     let size = data.len() + path.as_str().len() + call.prefix_len() + acl_bytes + FRAME_OVERHEAD;
-    if size <= MAX_REQUEST {
+    if size <= limit {
         return Ok(());
     }
-    let most = MAX_REQUEST.saturating_sub(size - data.len());
-    let detail = if data.is_empty() {
-        format!("path and acl take {size} bytes; the server reads at most {MAX_REQUEST}")
+    let most = limit.saturating_sub(size - data.len());
+    let what = if data.is_empty() {
+        format!("path and acl take {size} bytes")
     } else {
         format!(
-            "{} bytes of data; with this path at most {most} fit, so store it in pieces or elsewhere",
+            "{} bytes of data; with this path at most {most} fit",
             data.len()
         )
     };
-    Err(call.error(path, ErrorKind::TooLarge).detail(detail))
+    Err(too_large(call, path, &what, limit))
 }
 
-/// Refuses a request of several parts that would make the server close the connection.
+/// Refuses a request of several parts that is longer than the session may send.
 pub(super) fn check_frame(call: &Call, path: &NodePath, size: usize) -> Result<(), Error> {
+    let limit = call.engine().transport().max_request();
     let size = size + FRAME_OVERHEAD;
-    if size <= MAX_REQUEST {
+    if size <= limit {
         return Ok(());
     }
-    Err(call.error(path, ErrorKind::TooLarge).detail(format!(
-        "the parts take {size} bytes together; the server reads at most {MAX_REQUEST}"
-    )))
+    let what = format!("the parts take {size} bytes together");
+    Err(too_large(call, path, &what, limit))
+}
+
+fn too_large(call: &Call, path: &NodePath, what: &str, limit: usize) -> Error {
+    let detail = format!(
+        "{what}, and the limit of a request is {limit}; store it in pieces or elsewhere, or raise the limit with \
+         `max_buffer` if `jute.maxbuffer` of the servers is higher"
+    );
+    call.error(path, ErrorKind::TooLarge).detail(detail)
 }
 
 /// What the access rules take in a request.
@@ -64,7 +73,5 @@ pub(super) fn acl_bytes(acl: &Acl) -> usize {
 
 pub(super) const NOT_A_VERSION: &str =
     "version -1 means any version to servers; to ask for none, leave the version away";
-/// The server's default `jute.maxbuffer`.
-pub(super) const MAX_REQUEST: usize = 0xf_ffff;
 /// Room for the header, lengths, flags and time to live.
 const FRAME_OVERHEAD: usize = 64;

@@ -36,7 +36,7 @@ use crate::transport::{ConnectOptions, SessionEnd, Transport, TransportError};
 /// # Defaults
 ///
 /// Session timeout 10 s, connect timeout 10 s, operation timeout 10 s, no credentials, open access rules, the default
-/// [`RetryPolicy`], no read-only servers, the servers of the connect string.
+/// [`RetryPolicy`], no read-only servers, the servers of the connect string, requests of at most 1048575 bytes.
 #[derive(Debug, Clone)]
 #[must_use = "no session is opened until `connect` is awaited"]
 pub struct SessionBuilder {
@@ -50,6 +50,7 @@ pub struct SessionBuilder {
     sasl: Option<SaslUser>,
     allow_read_only: bool,
     assumed_release: Option<(u16, u16)>,
+    max_buffer: Option<usize>,
     tracked_servers: Option<TrackedServers>,
     client: ProtocolClient,
     #[cfg(feature = "tls")]
@@ -101,6 +102,7 @@ impl SessionBuilder {
             sasl: None,
             allow_read_only: false,
             assumed_release: None,
+            max_buffer: None,
             tracked_servers: None,
             client: default_client(),
             #[cfg(feature = "tls")]
@@ -211,6 +213,20 @@ impl SessionBuilder {
         self
     }
 
+    /// Sets the longest request of the session in bytes: that of the servers, their `jute.maxbuffer`. Default 1048575, as
+    /// the servers have it.
+    ///
+    /// The data of a node is less by its path and some headers. A longer request is
+    /// [`TooLarge`](crate::ErrorKind::TooLarge), and not sent: a server would close the connection.
+    /// Replies may be 16 times as long, at least 16 MiB: lists of children, and several values that are read at once.
+    ///
+    /// From 1024 to 2^31-1; anything else is a [`ConnectError::InvalidOption`], and so is every value with
+    /// [`ProtocolClient::ZookeeperClient`].
+    pub fn max_buffer(mut self, bytes: usize) -> Self {
+        self.max_buffer = Some(bytes);
+        self
+    }
+
     /// Follows the dynamic configuration of the ensemble (`reconfig`): uses servers that join it, and leaves those that
     /// are removed from it. By default the servers are those of the connect string.
     ///
@@ -301,6 +317,7 @@ impl SessionBuilder {
             auth: &self.auth,
             allow_read_only: self.allow_read_only,
             assumed_release: self.assumed_release,
+            max_buffer: self.max_buffer,
             tracked_servers: self.tracked_servers.as_ref(),
             #[cfg(feature = "tls")]
             tls: self.tls.as_ref(),
@@ -400,6 +417,20 @@ impl SessionBuilder {
         if self.assumed_release.is_some() && self.client == ProtocolClient::ZookeeperClient {
             return invalid(
                 "assume_release",
+                "zookeeper-client has no such setting; use zk-wire",
+            );
+        }
+        let limits = 1024..=i32::MAX.cast_unsigned() as usize;
+        if self
+            .max_buffer
+            .is_some_and(|bytes| !limits.contains(&bytes))
+        {
+            return invalid("max_buffer", "it must be from 1024 to 2147483647 bytes");
+        }
+        #[cfg(feature = "zookeeper-client")]
+        if self.max_buffer.is_some() && self.client == ProtocolClient::ZookeeperClient {
+            return invalid(
+                "max_buffer",
                 "zookeeper-client has no such setting; use zk-wire",
             );
         }

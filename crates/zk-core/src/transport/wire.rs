@@ -41,6 +41,7 @@ pub(crate) struct WireTransport {
     link: LinkReceiver,
     broken: Arc<Mutex<Option<Instant>>>,
     session_id: SessionId,
+    max_request: usize,
     /// The smallest one that was granted, in milliseconds.
     session_timeout: Arc<AtomicU64>,
     /// The task of the ensemble tracker, if there is one.
@@ -57,6 +58,13 @@ impl WireTransport {
         config.read_only = options.allow_read_only;
         let release = |(major, minor)| wire::Release::new(major, minor, 0);
         config.assumed_release = options.assumed_release.map(release);
+        if let Some(bytes) = options.max_buffer {
+            config.max_request = bytes;
+            // Several values are read at once, and by default replies may be as many times as long.
+            let longest = bytes.saturating_mul(REPLY_FACTOR);
+            config.max_reply = config.max_reply.max(longest);
+        }
+        let max_request = config.max_request;
         // The rules of `zk_wire` for paths are no stricter than ours.
         config.chroot = servers
             .chroot()
@@ -117,6 +125,7 @@ impl WireTransport {
             link: follow(client.clone(), session_id, observed.clone()),
             broken: observed.broken,
             session_id: SessionId::new(session_id),
+            max_request,
             session_timeout: observed.session_timeout,
             create_fallback: Arc::new(CreateFallback::new(
                 client.clone(),
@@ -290,6 +299,10 @@ impl Transport for WireTransport {
 
     fn link(&self) -> LinkReceiver {
         self.link.clone()
+    }
+
+    fn max_request(&self) -> usize {
+        self.max_request
     }
 
     fn broken(&self) -> Option<Instant> {
@@ -657,7 +670,9 @@ fn fault(error: &wire::RequestErrorKind) -> TransportError {
             ..
         } => TransportError::Unreadable {
             kind: ErrorKind::TooLarge,
-            why: format!("it has {len} bytes, and the session accepts {limit}"),
+            why: format!(
+                "it has {len} bytes, and the session accepts {limit}; a larger max_buffer raises that"
+            ),
         },
         Kind::Unreadable { why, .. } => TransportError::invalid_reply(why.to_string()),
         Kind::TakenBack => TransportError::TakenBack,
@@ -733,6 +748,9 @@ fn from_acl(entries: &[wire::AclEntry]) -> Acl {
         AclEntry::new(permissions, entry.scheme.as_str(), entry.id.as_str())
     }))
 }
+
+/// How many times as long as a request a reply may be.
+const REPLY_FACTOR: usize = 16;
 
 #[cfg(test)]
 mod tests {

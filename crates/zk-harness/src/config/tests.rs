@@ -69,6 +69,17 @@ fn servers_before_35_have_no_client_port_among_their_addresses() {
 }
 
 #[test]
+fn a_longer_request_is_a_setting_of_the_jvm_and_needs_a_larger_heap() {
+    let mut plan = plan(1, Logging::SlfSimple);
+    plan.spec.max_buffer = Some(4 << 20);
+    let flags = plan.jvm_flags();
+    assert!(flags.ends_with(&["-Djute.maxbuffer=4194304".into(), "-Xmx384m".into()]));
+    plan.spec.jvm_flags = Some(vec!["-Xmx1g".into()]);
+    let flags = plan.jvm_flags().concat();
+    assert!(flags.contains("-Djute.maxbuffer=4194304") && !flags.contains("-Xmx384m"));
+}
+
+#[test]
 fn settings_are_written_to_the_configuration() {
     let mut plan = plan(1, Logging::SlfSimple);
     plan.spec.four_letter_words = vec!["srvr".into(), "ruok".into()];

@@ -108,6 +108,12 @@ impl EnsembleBuilder {
         self
     }
 
+    /// Sets [`Spec::max_buffer`], in bytes.
+    pub fn max_buffer(mut self, bytes: u32) -> Self {
+        self.spec.max_buffer = Some(bytes);
+        self
+    }
+
     /// Sets [`Spec::container_check_interval`].
     pub fn container_check_interval(mut self, interval: Duration) -> Self {
         self.spec.container_check_interval = interval;

@@ -183,6 +183,7 @@ fn every_field_can_be_set_from_the_file() {
         min_session_timeout = "1s"
         max_session_timeout = "30s"
         max_client_connections = 60
+        max_buffer = 4194304
         container_check_interval = "2s"
         extended_types = false
         read_only_mode = true
@@ -224,6 +225,7 @@ fn every_field_can_be_set_from_the_file() {
         min_session_timeout: Some(Duration::from_secs(1)),
         max_session_timeout: Duration::from_secs(30),
         max_client_connections: 60,
+        max_buffer: Some(4_194_304),
         container_check_interval: Duration::from_secs(2),
         extended_types: false,
         read_only_mode: true,

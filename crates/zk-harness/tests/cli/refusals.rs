@@ -71,7 +71,10 @@ fn missing_ensembles_and_servers_are_reported() {
         );
     }
     assert!(!dir.ensembles().exists(), "something was left behind");
-    dir.ok(&["up", "--servers", "1", "--data", "memory", "--name", "mine"]);
+    let up = ["up", "--servers", "1", "--data", "memory", "--name", "mine"];
+    dir.ok(&[&up[..], &["--max-buffer", "2097152"]].concat());
+    let env = dir.ok(&["env", "--name", "mine"]);
+    assert!(env.contains("export ZK_MAX_BUFFER=2097152\n"), "{env}");
     insta::assert_snapshot!(
         dir.fails(&["status"]),
         @"error: there is no ensemble named default; existing ensembles: mine; start it with `up --name default`"
@@ -83,6 +86,10 @@ fn missing_ensembles_and_servers_are_reported() {
     insta::assert_snapshot!(
         dir.fails(&["up", "--name", "mine", "--servers", "3", "--data", "disk"]),
         @"error: the ensemble mine already exists with other settings: it has 1 server, its data is in memory; take it down first, or choose another --name"
+    );
+    insta::assert_snapshot!(
+        dir.fails(&["up", "--name", "mine", "--max-buffer", "4194304"]),
+        @"error: the ensemble mine already exists with other settings: its servers accept requests of 2097152 bytes; take it down first, or choose another --name"
     );
 }
 

@@ -53,7 +53,10 @@ impl Offers {
         );
         let paths = [item.as_str(), namespace.as_str(), chroot.as_str()];
         let longest = paths.map(str::len).iter().sum::<usize>() + NUMBER_LENGTH;
-        let (bytes, max) = (new_item.data.len(), max_item_size(longest));
+        let (bytes, max) = (
+            new_item.data.len(),
+            max_item_size(longest, self.context.session.max_buffer()),
+        );
         if bytes <= max {
             return Ok(());
         }

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use crate::context::Context;
-use crate::failure::Failure;
+use crate::failure::{Failure, TOO_LARGE};
 use crate::file_io::blocking;
 
 /// Returns the data: that of `file` if there is one, otherwise `argument`, which may stand for standard input.
@@ -17,7 +17,8 @@ pub(super) async fn read(
     match (file, argument) {
         (Some(file), _) => {
             let file = file.to_owned();
-            let read = move || read_all(|| File::open(&file), &file.display().to_string());
+            let most = context.max_buffer();
+            let read = move || read_all(|| File::open(&file), &file.display().to_string(), most);
             blocking(read).await
         }
         (None, Some(STANDARD_INPUT)) => read_stdin(context).await,
@@ -54,16 +55,22 @@ pub(super) async fn read_text(context: &Context, file: &Path) -> Result<String, 
 
 async fn read_stdin(context: &Context) -> Result<Vec<u8>, Failure> {
     context.take_stdin()?;
-    blocking(|| read_all(|| Ok(io::stdin().lock()), "standard input")).await
+    let most = context.max_buffer();
+    blocking(move || read_all(|| Ok(io::stdin().lock()), "standard input", most)).await
 }
 
-fn read_all<R: Read>(open: impl FnOnce() -> io::Result<R>, name: &str) -> Result<Vec<u8>, Failure> {
+/// Reads data of at most this many bytes. A node holds a little less; it is refused with the exact number.
+fn read_all<R: Read>(
+    open: impl FnOnce() -> io::Result<R>,
+    name: &str,
+    most: usize,
+) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    let read = open().and_then(|input| input.take(MOST_INPUT + 1).read_to_end(&mut bytes));
+    let read = open().and_then(|input| input.take(most as u64 + 1).read_to_end(&mut bytes));
     match read {
-        Ok(read) if read as u64 > MOST_INPUT => Err(Failure::operation(
-            format!("{name} goes on beyond {MOST_INPUT} bytes, and no node holds that much"),
-            Some("store it in pieces, or elsewhere and its place in the node"),
+        Ok(read) if read > most => Err(Failure::operation(
+            format!("{name} goes on beyond {most} bytes, the limit of a request"),
+            Some(TOO_LARGE),
         )),
         Ok(_) => Ok(bytes),
         Err(error) => Err(Failure::operation(
@@ -75,5 +82,3 @@ fn read_all<R: Read>(open: impl FnOnce() -> io::Result<R>, name: &str) -> Result
 
 /// The argument that stands for standard input.
 pub(super) const STANDARD_INPUT: &str = "-";
-/// A node holds a little less; it is refused with the exact number.
-const MOST_INPUT: u64 = 1 << 20;

@@ -6,6 +6,7 @@ mod config;
 mod crawling;
 mod failover;
 mod interop;
+mod large_values;
 mod locks;
 mod recipes;
 mod scripts;

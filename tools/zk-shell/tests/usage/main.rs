@@ -249,8 +249,9 @@ fn endless_input_is_refused_before_it_fills_the_memory() {
                 output.status.code()
             ),
             (
-                "error: standard input goes on beyond 1048576 bytes, and no node holds that much\n\
-              help: store it in pieces, or elsewhere and its place in the node\n",
+                "error: standard input goes on beyond 1048575 bytes, the limit of a request\n\
+              help: store it in pieces, or elsewhere and its place in the node; if jute.maxbuffer of the servers is \
+              higher, set --max-buffer or ZK_MAX_BUFFER to it\n",
                 Some(1)
             )
         );

@@ -165,6 +165,10 @@ pub(crate) struct UpArgs {
     /// Where the data is stored: on disk, every write is flushed [default: disk].
     #[arg(long, value_parser = PossibleValuesParser::new(["memory", "disk"]).map(data_store))]
     pub(crate) data: Option<DataStore>,
+    /// The longest request that the servers accept, their jute.maxbuffer [default: 1048575]; `env` prints what clients
+    /// need.
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) max_buffer: Option<u32>,
     /// Read settings from an ensemble.toml; options on the command line take precedence.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

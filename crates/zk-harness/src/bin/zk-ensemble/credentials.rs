@@ -58,6 +58,9 @@ pub(crate) fn variables(ensemble: &Ensemble) -> anyhow::Result<BTreeMap<&'static
         variables.insert("ZK_TLS_CERTIFICATE", text(client.certificate));
         variables.insert("ZK_TLS_KEY", text(client.key));
     }
+    if let Some(bytes) = ensemble.spec().max_buffer {
+        variables.insert("ZK_MAX_BUFFER", bytes.to_string());
+    }
     let sasl = ensemble.spec().sasl_digest.as_ref();
     if let Some((name, password)) = sasl.and_then(|sasl| sasl.users.first_key_value()) {
         variables.insert("ZK_SASL", format!("{name}:{password}"));

@@ -219,6 +219,14 @@ fn refuse_other_settings(name: &str, ensemble: &Ensemble, options: &UpArgs) -> a
             _ => "its data is on disk",
         },
     );
+    let max_buffer = options.max_buffer;
+    check(
+        max_buffer.is_some() && max_buffer != spec.max_buffer,
+        &match spec.max_buffer {
+            Some(bytes) => format!("its servers accept requests of {bytes} bytes"),
+            None => "its servers accept requests of the default length".to_owned(),
+        },
+    );
     let in_containers = ensemble.is_in_containers();
     check(
         options
@@ -310,6 +318,9 @@ fn spec(options: &UpArgs) -> anyhow::Result<Spec> {
     }
     if let Some(data) = options.data {
         spec.data = data;
+    }
+    if options.max_buffer.is_some() {
+        spec.max_buffer = options.max_buffer;
     }
     spec.movable_clock |= options.movable_clock;
     spec.tls |= options.tls;
