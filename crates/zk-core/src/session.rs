@@ -154,6 +154,11 @@ impl Session {
         &self.defaults().namespace
     }
 
+    /// Returns the ACL of the nodes that this view creates.
+    pub fn default_acl(&self) -> &Acl {
+        &self.defaults().acl
+    }
+
     /// Returns the current state of the connection.
     pub fn state(&self) -> ConnectionState {
         ConnectionState::of(self.engine().link_now().phase)
