@@ -57,6 +57,38 @@ pub enum PublishError {
         /// The requested revision.
         revision: i64,
     },
+    /// The history has several entries of the revision, of which only one can be genuine. Nothing was changed.
+    ///
+    /// Delete those that are not; [`HistoryEntry::is_verified`](crate::HistoryEntry::is_verified) shows them.
+    #[error(
+        "the history of {path} has {} entries of revision {revision:#x}, and a revision is replaced only once: {}; \
+         delete those that `Publisher::history` does not show as verified",
+        .entries.len(), list(.entries)
+    )]
+    AmbiguousRevision {
+        /// The key.
+        path: NodePath,
+        /// The requested revision.
+        revision: i64,
+        /// The nodes of the entries.
+        entries: Vec<NodePath>,
+    },
+    /// The servers do not prove that the key had this revision. Nothing was changed.
+    ///
+    /// The entry may have been written by another client, imported or mirrored; or another client has written or
+    /// deleted the key without a history since.
+    #[error(
+        "{entry} is not proven to be revision {revision:#x} of {path}: it was not created by the transaction that \
+         replaced that revision, or was changed since; read it, and use `Publisher::roll_back_unverified` if it is right"
+    )]
+    UnverifiedRevision {
+        /// The key.
+        path: NodePath,
+        /// The requested revision.
+        revision: i64,
+        /// The node of the entry.
+        entry: NodePath,
+    },
     /// The ACL of the node must be copied, to the history or to a node that is created again, and the server does not
     /// return its digests to this client: a copy would lock every client out. Nothing was changed.
     #[error(
@@ -127,6 +159,11 @@ impl PublishError {
     pub fn is_too_large(&self) -> bool {
         matches!(self, Self::Operation(error) if error.kind() == ErrorKind::TooLarge)
     }
+}
+
+fn list(nodes: &[NodePath]) -> String {
+    let nodes: Vec<_> = nodes.iter().map(NodePath::as_str).collect();
+    nodes.join(", ")
 }
 
 fn describe(expected: &Expected, found: Option<&Stat>) -> String {

@@ -1,25 +1,11 @@
 //! The history of a key: the nodes that keep its replaced revisions, and their names.
 
 use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::Instant;
 use zk_core::{Acl, Error, ErrorKind, NodePath, Session, SessionId};
-
-/// A replaced revision in the history of a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct HistoryEntry {
-    /// The transaction that published it: the [`mzxid`](zk_core::Stat::mzxid) of the key while it had this value.
-    pub revision: i64,
-    /// When it was replaced or removed, by the leader's clock.
-    pub replaced_at: SystemTime,
-    /// The session that replaced it.
-    pub replaced_by: SessionId,
-    /// Its data.
-    pub data: Vec<u8>,
-}
 
 /// The name of the node that keeps a revision.
 ///
@@ -27,7 +13,7 @@ pub struct HistoryEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EntryName {
     pub(crate) revision: i64,
-    session: i64,
+    pub(crate) session: i64,
     number: u32,
 }
 
@@ -93,13 +79,17 @@ pub(crate) fn is_masked(acl: &Acl) -> bool {
     entries.any(|entry| entry.scheme() == "digest" && entry.id().ends_with(":x"))
 }
 
-/// Returns the entries to delete so that about `kept` remain, the oldest first.
+/// Returns the entries to delete so that about `kept` remain, when the revision `replaced` is being replaced.
 ///
+/// Those that cannot be of this key come first: a revision that has not been replaced yet has no entry. The others
+/// follow, the oldest first.
 /// Entries of one revision are deleted together: an entry without another one of its revision is evidence that the
 /// other transaction was not applied.
 ///
 /// At most a number that fits into one request is returned. Later publications delete the rest.
-pub(crate) fn surplus(entries: &[EntryName], kept: usize) -> &[EntryName] {
+pub(crate) fn surplus(entries: &[EntryName], replaced: i64, kept: usize) -> Vec<EntryName> {
+    let mut entries = entries.to_vec();
+    entries.sort_by_key(|entry| (entry.revision < replaced, *entry));
     let mut count = entries.len().saturating_sub(kept).min(MAX_DELETED);
     while count > 0
         && count < entries.len()
@@ -107,7 +97,8 @@ pub(crate) fn surplus(entries: &[EntryName], kept: usize) -> &[EntryName] {
     {
         count += 1;
     }
-    &entries[..count]
+    entries.truncate(count);
+    entries
 }
 
 /// Lists the entries of a key, the oldest first; none if there is no history.
@@ -121,10 +112,7 @@ pub(crate) async fn list(
     };
     match session.list(&directory).timeout(timeout).await {
         Ok((names, _)) => {
-            let mut entries: Vec<_> = names
-                .iter()
-                .filter_map(|name| EntryName::parse(name))
-                .collect();
+            let mut entries = parse_all(&names);
             entries.sort_unstable();
             Ok(entries)
         }
@@ -133,83 +121,10 @@ pub(crate) async fn list(
     }
 }
 
-/// Reads the history of a key, the newest entry first.
-pub(crate) async fn read_all(
-    session: &Session,
-    path: &NodePath,
-    deadline: Instant,
-) -> Result<Vec<HistoryEntry>, Error> {
-    let Some(directory) = directory(path) else {
-        return Ok(Vec::new());
-    };
-    let mut entries = list(session, path, remaining(deadline)).await?;
-    entries.reverse();
-    let reads = entries.iter().map(|entry| async {
-        let node = directory
-            .join(&entry.to_string())
-            .expect("a listed name is valid");
-        (*entry, session.get(node).timeout(remaining(deadline)).await)
-    });
-    let mut all = Vec::new();
-    for (entry, read) in join_all(reads).await {
-        match read {
-            Ok((data, stat)) => all.push(HistoryEntry {
-                revision: entry.revision,
-                replaced_at: stat.ctime,
-                replaced_by: SessionId::from_i64(entry.session),
-                data: data.into(),
-            }),
-            // A publication has deleted it since the list.
-            Err(error) if error.kind() == ErrorKind::NoNode => {}
-            Err(error) if error.kind() == ErrorKind::NoAuth => {
-                tracing::debug!(%path, %error, "skipping a revision without permission to read it");
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(all)
-}
-
-/// Reads the data of a revision and the last ACL of the key; `None` if the history does not have the revision.
-pub(crate) async fn read_revision(
-    session: &Session,
-    path: &NodePath,
-    revision: i64,
-    deadline: Instant,
-) -> Result<Option<(Vec<u8>, Acl)>, Error> {
-    let timeout = remaining(deadline);
-    // In one flight. A lagging server may show neither the revision nor the newest entry, which has the last ACL.
-    let (synced, entries) = tokio::join!(
-        biased;
-        session.sync(path).with_quorum().timeout(timeout).into_future(),
-        list(session, path, timeout),
-    );
-    synced?;
-    let entries = entries?;
-    let mut newest_first = entries.iter().rev();
-    let (Some(directory), Some(newest), Some(entry)) = (
-        directory(path),
-        entries.last(),
-        newest_first.find(|entry| entry.revision == revision),
-    ) else {
-        return Ok(None);
-    };
-    let node = |entry: &EntryName| {
-        let node = directory.join(&entry.to_string());
-        node.expect("a listed name is valid")
-    };
-    let timeout = remaining(deadline);
-    // The ACL of the revision may be wider than the last one.
-    let read = tokio::try_join!(
-        session.get(node(entry)).timeout(timeout).into_future(),
-        session.acl(node(newest)).timeout(timeout).into_future()
-    );
-    match read {
-        Ok(((data, _), (acl, _))) => Ok(Some((data.into(), acl))),
-        // A publication has deleted it since the list.
-        Err(error) if error.is_no_node() => Ok(None),
-        Err(error) => Err(error),
-    }
+/// Returns the entries among the names of nodes, and leaves out all others.
+pub(crate) fn parse_all(names: &[String]) -> Vec<EntryName> {
+    let entries = names.iter().filter_map(|name| EntryName::parse(name));
+    entries.collect()
 }
 
 /// Lists all nodes of the histories of the children of a node.
@@ -324,8 +239,16 @@ mod tests {
         let entry = |revision, number| EntryName::new(revision, SessionId::from_i64(1), number);
         let all = [entry(1, 0), entry(2, 0), entry(2, 1), entry(3, 0)];
         for (kept, deleted) in [(9, 0), (4, 0), (3, 1), (2, 3), (1, 3), (0, 4)] {
-            assert_eq!(surplus(&all, kept).len(), deleted, "{kept} are kept");
+            assert_eq!(surplus(&all, 4, kept), all[..deleted], "{kept} are kept");
         }
+    }
+
+    #[test]
+    fn an_entry_of_a_revision_to_come_displaces_no_other() {
+        let entry = |revision| EntryName::new(revision, SessionId::from_i64(1), 0);
+        let all = [entry(1), entry(2), entry(7), entry(i64::MAX)];
+        assert_eq!(surplus(&all, 7, 2), [entry(7), entry(i64::MAX)]);
+        assert_eq!(surplus(&all, 7, 1), [entry(7), entry(i64::MAX), entry(1)]);
     }
 
     #[test]
@@ -334,7 +257,7 @@ mod tests {
         let all: Vec<_> = (0..5000)
             .map(|revision| EntryName::new(revision, session, 0))
             .collect();
-        assert_eq!(surplus(&all, 1), &all[..64]);
+        assert_eq!(surplus(&all, 5000, 1), all[..64]);
     }
 
     #[test]

@@ -54,7 +54,9 @@
 //!    the new one as soon as a session has read it there.
 //! 6. A [subtree](Typed::subtree) is read as of one moment: a transaction over several of its keys is visible as a
 //!    whole or not at all.
-//! 7. User code runs on tasks of its own or on the caller's: a callback that waits delays nothing else.
+//! 7. A [rollback](Publisher::roll_back) restores a revision only if the servers prove that the key had it, and never with
+//!    another ACL than the key had last, unless it is asked to: what others put into a history is not published.
+//! 8. User code runs on tasks of its own or on the caller's: a callback that waits delays nothing else.
 //!
 //! Not guaranteed:
 //!
@@ -106,6 +108,12 @@
 //! a number of that process. Its data is that of the revision, and its creation time is the time of the replacement.
 //! The transaction that replaces the data creates the entry and deletes the oldest ones. Entries survive the removal of
 //! the key. They are deleted with the node above it, or when they are [purged](Publisher::purge_history).
+//! The transaction that removes a key also writes the directory of its history, with the data it has, which proves when
+//! the key was removed.
+//! That directory and its entries have the ACL of the key. A publication sets it again if it differs, and fails if it
+//! may not. `_history_` has the ACL of the session; if that is open to all, it has that of the node above.
+//! Who may write a key must therefore be permitted to create children of it to publish with a history, and to delete
+//! them once the history is full.
 //! No key may be named `_history_`, and subtrees leave such nodes out.
 //! Parents are persistent nodes.
 //!
@@ -145,6 +153,8 @@
 
 mod error;
 mod history;
+mod history_check;
+mod history_read;
 #[cfg(feature = "layers")]
 mod layers;
 mod listener;
@@ -162,7 +172,7 @@ mod typed;
 mod value_file;
 
 pub use error::PublishError;
-pub use history::HistoryEntry;
+pub use history_read::HistoryEntry;
 #[cfg(feature = "layers")]
 pub use layers::LayerError;
 #[cfg(feature = "layers")]

@@ -26,18 +26,20 @@ impl PublishOptions {
     /// An entry is created in the transaction that replaces the data. So each revision that such a publisher replaced
     /// has an entry, and the entry shows the outcome of a publication whose reply was lost.
     /// The old and the new data must fit into one request together: about half a megabyte each.
-    /// An entry has the ACL of the node whose data it keeps. If that contains digests, the client needs the permission
-    /// ADMIN on the key, because servers return digests to no other client:
-    /// [`PublishError::HiddenAcl`](crate::PublishError::HiddenAcl).
+    /// An entry has the ACL of the node whose data it keeps, and so has the directory that contains the entries: who
+    /// publishes needs the permission CREATE on the key, and DELETE once the history is full. If the ACL contains
+    /// digests, the client needs the permission ADMIN on the key as well, because servers return digests to no other
+    /// client: [`PublishError::HiddenAcl`](crate::PublishError::HiddenAcl).
     #[must_use]
     pub fn with_history(mut self, revisions: usize) -> Self {
         self.history = revisions;
         self
     }
 
-    /// Sets the ACL of nodes that are created. Existing nodes keep theirs.
+    /// Sets the ACL of keys that are created, and of their histories. Existing keys keep theirs.
     ///
-    /// The default is that of the session's view. Missing parents always have that one.
+    /// The default is that of the session's view. Missing parents always have that one, and so has the node that
+    /// contains the histories of several keys.
     #[must_use]
     pub fn with_acl(mut self, acl: Acl) -> Self {
         self.acl = Some(acl);

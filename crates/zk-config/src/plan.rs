@@ -43,6 +43,8 @@ pub(crate) struct KeyRequest {
     pub(crate) wanted: Option<Vec<u8>>,
     /// The ACL of the node if it is created, instead of the publisher's.
     pub(crate) acl: Option<Acl>,
+    /// Replaces a node only, because its ACL is not known if it is to be created.
+    pub(crate) only_replace: bool,
     pub(crate) expected: Expected,
     /// Leaves a node that has the data already.
     pub(crate) only_if_changed: bool,
@@ -105,10 +107,11 @@ pub(crate) fn plan(key: &KeyRequest, found: Option<&NodeContent>) -> Result<Step
         return Err(Refusal::Conflict);
     }
     let Some(found) = found else {
-        return Ok(match key.wanted {
-            Some(_) => Step::Create,
-            None => Step::Nothing,
-        });
+        return match key.wanted {
+            Some(_) if key.only_replace => Err(Refusal::Conflict),
+            Some(_) => Ok(Step::Create),
+            None => Ok(Step::Nothing),
+        };
     };
     let version = found.stat.version;
     if version == ANY_VERSION {
@@ -143,6 +146,7 @@ mod tests {
             path: "/a".parse().unwrap(),
             wanted: wanted.map(|data| data.as_bytes().to_vec()),
             acl: None,
+            only_replace: false,
             expected,
             only_if_changed,
         }

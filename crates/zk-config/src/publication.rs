@@ -7,7 +7,9 @@ use std::time::Duration;
 use futures_util::future::{join_all, try_join_all};
 use tokio::time::Instant;
 use zk_core::outcome::Verdict;
-use zk_core::{Acl, CreateMode, Error, ErrorClass, NodePath, OpResult, Session, Stat};
+use zk_core::{
+    Acl, Create, CreateMode, Error, ErrorClass, ErrorKind, NodePath, OpResult, Session, Stat,
+};
 
 use crate::error::PublishError;
 use crate::history::{self, EntryName};
@@ -24,6 +26,8 @@ pub(crate) struct Publication {
     keys: Vec<KeyRequest>,
     deadline: Instant,
     attempts: u32,
+    /// Deletes the oldest entries, unless one of them has children.
+    trims: bool,
 }
 
 /// One key as it was read.
@@ -33,6 +37,8 @@ struct KeyState {
     /// The ACL of the node, for the history entry that keeps its data.
     acl: Option<Acl>,
     entries: Vec<EntryName>,
+    /// The ACL of the directory of its history, if there is one.
+    directory_acl: Option<Acl>,
     /// The nodes of the histories of its children, which are deleted with a removed node.
     histories_below: Vec<NodePath>,
 }
@@ -64,6 +70,7 @@ impl Publication {
             keys,
             deadline: options.deadline(session),
             attempts: 0,
+            trims: true,
         }
     }
 
@@ -98,6 +105,7 @@ impl Publication {
                 has_parents = true;
                 continue;
             }
+            self.protect_histories(&attempt).await?;
             self.attempts += 1;
             match self.commit(&attempt).await {
                 Ok(changed) => return self.published(&attempt, changed).await,
@@ -110,6 +118,12 @@ impl Publication {
                     }
                 }
                 Err(error) if error.is_no_node() => self.create_parents(&attempt).await?,
+                // An entry that another client has put into a history may have children.
+                Err(error)
+                    if error.kind() == ErrorKind::NotEmpty && self.trims && self.history > 0 =>
+                {
+                    self.trims = false;
+                }
                 // Another client has written in between; the next attempt reads its value.
                 Err(error) if is_write_conflict(&error) => {
                     self.catch_up().await?;
@@ -198,11 +212,7 @@ impl Publication {
         let found = self.session.get(path).timeout(timeout);
         let acl = async {
             if has_history {
-                match self.session.acl(path).timeout(timeout).await {
-                    Ok((acl, _)) => Ok(Some(acl)),
-                    Err(error) if error.is_no_node() => Ok(None),
-                    Err(error) => Err(error),
-                }
+                self.acl_of(path).await
             } else {
                 Ok(None)
             }
@@ -214,8 +224,14 @@ impl Publication {
                 Ok(Vec::new())
             }
         };
-        let (parent, found, acl, entries) =
-            tokio::join!(biased; parent, found.into_future(), acl, entries);
+        let directory_acl = async {
+            match history::directory(path).filter(|_| has_history) {
+                Some(directory) => self.acl_of(&directory).await,
+                None => Ok(None),
+            }
+        };
+        let (parent, found, acl, entries, directory_acl) =
+            tokio::join!(biased; parent, found.into_future(), acl, entries, directory_acl);
         let found = match found {
             Ok((data, stat)) => Some(NodeContent {
                 data: data.into(),
@@ -240,8 +256,53 @@ impl Publication {
             found,
             acl,
             entries: entries?,
+            directory_acl: directory_acl?,
             histories_below,
         })
+    }
+
+    /// Reads the ACL of a node; `None` if there is no node.
+    async fn acl_of(&self, path: &NodePath) -> Result<Option<Acl>, Error> {
+        match self.session.acl(path).timeout(self.remaining()).await {
+            Ok((acl, _)) => Ok(Some(acl)),
+            Err(error) if error.is_no_node() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives the directories of histories the ACLs that their keys have: another client may have made one, or changed
+    /// the ACL of a key.
+    async fn protect_histories(&self, attempt: &Attempt) -> Result<(), Error> {
+        let keys = self.keys.iter().zip(&attempt.states);
+        for ((key, state), (step, entry)) in keys.zip(attempt.steps.iter().zip(&attempt.entries)) {
+            let is_created = *step == Step::Create;
+            let wanted = match &state.acl {
+                _ if is_created => key.acl.as_ref().or(self.acl.as_ref()),
+                acl => acl.as_ref().filter(|_| entry.is_some()),
+            };
+            let wanted = match wanted {
+                None if is_created => Some(self.session.default_acl()),
+                wanted => wanted,
+            };
+            let (Some(found), Some(wanted)) = (&state.directory_acl, wanted) else {
+                continue;
+            };
+            if found == wanted {
+                continue;
+            }
+            let directory = history::directory(&key.path).expect("the root is not a key");
+            tracing::debug!(%directory, "setting the acl of the history to that of its key");
+            let set = self.session.set_acl(&directory, wanted.clone());
+            match set.timeout(self.remaining()).await {
+                Ok(_) => {}
+                // The transaction fails, and creates it.
+                Err(error) if error.is_no_node() => {}
+                // The key is created without an entry. The next publication makes one, and fails here.
+                Err(error) if is_created && error.kind() == ErrorKind::NoAuth => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Commits all steps in one transaction.
@@ -272,8 +333,8 @@ impl Publication {
                 Step::Delete { version } => transaction.delete_version(&key.path, version),
             };
         }
-        for ((key, state), entry) in self.keys.iter().zip(&attempt.states).zip(&attempt.entries) {
-            let (Some(entry), Some(found)) = (entry, &state.found) else {
+        for (at, (key, state)) in self.keys.iter().zip(&attempt.states).enumerate() {
+            let (Some(entry), Some(found)) = (&attempt.entries[at], &state.found) else {
                 continue;
             };
             let directory = history::directory(&key.path).expect("the root is not a key");
@@ -283,8 +344,15 @@ impl Publication {
             };
             let acl = state.acl.clone();
             transaction = transaction.create_as(node(*entry), found.data.clone(), PLAIN, acl);
-            for old in history::surplus(&state.entries, self.history - 1) {
-                transaction = transaction.delete(node(*old));
+            if matches!(attempt.steps[at], Step::Delete { .. }) {
+                // Its `mzxid` proves the removal, which leaves no revision.
+                transaction = transaction.set(&directory, "");
+            }
+            if self.trims {
+                let kept = self.history - 1;
+                for old in history::surplus(&state.entries, found.stat.mzxid, kept) {
+                    transaction = transaction.delete(node(old));
+                }
             }
         }
         transaction.timeout(self.remaining()).commit().await
@@ -355,21 +423,51 @@ impl Publication {
             .created(attempt)
             .filter(|(_, key)| self.nearest_created(attempt, &key.path).is_none())
             .filter_map(|(_, key)| key.path.parent());
-        let histories = self
-            .keys
-            .iter()
-            .zip(&attempt.entries)
-            .filter(|(_, entry)| entry.is_some())
-            .filter_map(|(key, _)| history::directory(&key.path));
-        for node in parents.chain(histories).filter(|node| !node.is_root()) {
-            let create = self.session.create(&node, "").parents().idempotent();
-            match create.timeout(self.remaining()).await {
-                Ok(_) => {}
-                Err(error) if error.is_node_exists() => {}
-                Err(error) => return Err(error),
+        for node in parents.filter(|node| !node.is_root()) {
+            let create = self.session.create(&node, "").parents();
+            self.create_missing(create).await?;
+        }
+        for ((key, state), entry) in self.keys.iter().zip(&attempt.states).zip(&attempt.entries) {
+            let directory = history::directory(&key.path).filter(|_| entry.is_some());
+            let (Some(directory), Some(acl)) = (directory, &state.acl) else {
+                continue;
+            };
+            if state.directory_acl.is_none() {
+                let above = directory.parent().expect("it is not the root");
+                let create = self.session.create(&above, "");
+                let of_parent = self.acl_of_histories(key, acl).await?;
+                self.create_missing(create.acl(of_parent)).await?;
             }
+            let create = self.session.create(&directory, "").acl(acl.clone());
+            self.create_missing(create).await?;
         }
         Ok(())
+    }
+
+    /// Creates a node unless it exists.
+    async fn create_missing(&self, create: Create) -> Result<(), Error> {
+        let create = create.idempotent().timeout(self.remaining());
+        match create.await {
+            Err(error) if !error.is_node_exists() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the ACL of the node with the histories of several keys.
+    ///
+    /// Who may create a key may create its history, and nobody else: if the session's ACL is open to all, it is that of
+    /// the node above, or that of the key if the server does not return it.
+    async fn acl_of_histories(&self, key: &KeyRequest, of_key: &Acl) -> Result<Acl, Error> {
+        let default = self.session.default_acl();
+        if *default != Acl::open() {
+            return Ok(default.clone());
+        }
+        let above = key.path.parent().expect("the root is not a key");
+        match self.acl_of(&above).await {
+            Ok(Some(acl)) if !history::is_masked(&acl) => Ok(acl),
+            Err(error) if error.kind() != ErrorKind::NoAuth => Err(error),
+            _ => Ok(of_key.clone()),
+        }
     }
 
     /// Finds out the outcome of a transaction whose reply was lost: what it published, or `None` if it was not applied

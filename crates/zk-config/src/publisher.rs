@@ -7,7 +7,8 @@ use zk_core::codec::Codec;
 use zk_core::{Acl, IntoNodePath, NodePath, ParsePathError, Session};
 
 use crate::error::PublishError;
-use crate::history::{self, HistoryEntry};
+use crate::history;
+use crate::history_read::{self, HistoryEntry, Trust};
 use crate::options::PublishOptions;
 use crate::plan::{Expected, KeyRequest};
 use crate::publication::Publication;
@@ -99,6 +100,8 @@ impl<C> Publisher<C> {
     /// Lists the revisions of a key that were replaced or removed, the newest first.
     ///
     /// Entries that this client may not read are left out.
+    /// Who may create nodes there can add entries: [`HistoryEntry::is_verified`] returns which ones are proven. The data
+    /// of the others is not read, and not more than 8 MiB altogether.
     ///
     /// # Errors
     ///
@@ -106,14 +109,14 @@ impl<C> Publisher<C> {
     ///
     /// # Cost
     ///
-    /// Two round trips, whatever the number of revisions.
+    /// Two round trips, and one for every 64 entries.
     pub async fn history(
         &self,
         path: impl IntoNodePath,
     ) -> Result<Vec<HistoryEntry>, PublishError> {
         let path = path.into_node_path()?;
         let deadline = self.options.deadline(&self.session);
-        Ok(history::read_all(&self.session, &path, deadline).await?)
+        history_read::read_all(&self.session, &path, deadline).await
     }
 
     /// Removes the history of a key, whether or not the key exists.
@@ -143,21 +146,23 @@ impl<C> Publisher<C> {
     /// [`Expected::Absent`] for a removed key. Then a publication that was not seen is not overwritten.
     /// The data is restored as it was, whatever the codec.
     ///
-    /// An existing node keeps its ACL. A removed one is created with the ACL it had last, which is that of the newest
-    /// history entry and not that of the revision. If this client cannot see all of that ACL, the node is created with
+    /// An existing node keeps its ACL. A removed one is created with the ACL it had last, which is that of the directory
+    /// of its history and not that of the revision. If this client cannot see all of that ACL, the node is created with
     /// [`PublishOptions::with_acl`], or the call fails.
     ///
     /// # Errors
     ///
     /// [`PublishError::NoSuchRevision`] if the history does not have the revision, or no longer.
-    /// [`PublishError::Conflict`] if the node is not as expected. [`PublishError::HiddenAcl`] if the node must be
-    /// created with an ACL that this client cannot see. Otherwise those of [`Publish`], which has the same cancel
-    /// safety.
+    /// [`PublishError::AmbiguousRevision`] if it has several entries of it, and [`PublishError::UnverifiedRevision`] if
+    /// nothing proves that the key had the revision, as after a write by a client without a history.
+    /// [`PublishError::Conflict`] if the node is not as expected, or is removed by another client meanwhile.
+    /// [`PublishError::HiddenAcl`] if the node must be created with an ACL that this client cannot see. Otherwise those
+    /// of [`Publish`], which has the same cancel safety.
     ///
     /// # Cost
     ///
-    /// Two round trips more than [`Publish`], and a transaction that changes nothing; one or two before
-    /// [`PublishError::NoSuchRevision`].
+    /// Three round trips more than [`Publish`], one more for every 64 entries, and a transaction that changes nothing;
+    /// two before [`PublishError::NoSuchRevision`].
     pub async fn roll_back(
         &self,
         path: impl IntoNodePath,
@@ -165,18 +170,46 @@ impl<C> Publisher<C> {
         expected: Expected,
     ) -> Result<Published, PublishError> {
         let path = path.into_node_path()?;
+        self.restore(path, revision, expected, Trust::VerifiedOnly)
+            .await
+    }
+
+    /// Publishes the data of an entry of the history that is not [verified](HistoryEntry::is_verified).
+    ///
+    /// Who may create nodes in the history of the key can have written that data: read the entry first.
+    /// Otherwise as [`roll_back`](Self::roll_back).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`roll_back`](Self::roll_back), but [`PublishError::UnverifiedRevision`] only if the entry changes
+    /// meanwhile.
+    pub async fn roll_back_unverified(
+        &self,
+        path: impl IntoNodePath,
+        revision: i64,
+        expected: Expected,
+    ) -> Result<Published, PublishError> {
+        let path = path.into_node_path()?;
+        self.restore(path, revision, expected, Trust::Unverified)
+            .await
+    }
+
+    async fn restore(
+        &self,
+        path: NodePath,
+        revision: i64,
+        expected: Expected,
+        trust: Trust,
+    ) -> Result<Published, PublishError> {
         let deadline = self.options.deadline(&self.session);
-        let kept = history::read_revision(&self.session, &path, revision, deadline).await?;
-        let Some((data, acl)) = kept else {
-            return Err(PublishError::NoSuchRevision { path, revision });
-        };
-        let acl = match &self.options.acl {
-            Some(configured) if history::is_masked(&acl) => configured.clone(),
-            _ => acl,
-        };
+        let kept = history_read::read_revision(&self.session, &path, revision, trust, deadline);
+        let kept = kept.await?;
         let mut keys = self.transaction().keys;
-        keys.add(Ok(path), |_| Ok(Some(data)));
-        keys.create_with_acl(acl);
+        keys.add(Ok(path), |_| Ok(Some(kept.data)));
+        keys.restore_with_acl(match (kept.acl, &self.options.acl) {
+            (Some(acl), Some(configured)) if history::is_masked(&acl) => Some(configured.clone()),
+            (acl, _) => acl,
+        });
         keys.expecting(expected);
         Publish { keys }.await
     }
@@ -213,8 +246,9 @@ impl<C> Publisher<C> {
 /// # Cost
 ///
 /// Two round trips: a read and the transaction. Three more if a removed key has histories below it.
-/// With a history the first one also lists its entries and reads the ACL.
-/// Two more for each missing parent of a key or of its history, once.
+/// With a history the first one also lists its entries and reads two ACLs.
+/// Two more for each missing parent of a key or of its history, once; one more if the ACL of the history is another one
+/// than that of the key.
 #[derive(Debug)]
 #[must_use = "nothing is published until it is awaited"]
 pub struct Publish {
@@ -353,6 +387,7 @@ impl KeyRequests {
                 wanted: wanted(&path)?,
                 path,
                 acl: None,
+                only_replace: false,
                 expected: Expected::default(),
                 only_if_changed: false,
             })
@@ -373,9 +408,11 @@ impl KeyRequests {
         }
     }
 
-    fn create_with_acl(&mut self, acl: Acl) {
+    /// Sets the ACL that a removed key is created with; `None` if the key exists, and is not to be created.
+    fn restore_with_acl(&mut self, acl: Option<Acl>) {
         if let Some(key) = self.last_mut() {
-            key.acl = Some(acl);
+            key.only_replace = acl.is_none();
+            key.acl = acl;
         }
     }
 

@@ -9,6 +9,7 @@ use zk_sim::Ensemble;
 use zk_sim::wait::{pass, polled, soon};
 use zk_testkit::sim::data_of;
 
+mod history;
 mod layout;
 mod listener;
 mod publisher;

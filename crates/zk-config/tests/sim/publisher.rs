@@ -245,7 +245,7 @@ async fn a_history_rolls_back_replaced_and_removed_keys() {
     let history = publisher.history(PATH).await.unwrap();
     let seen: Vec<_> = history
         .iter()
-        .map(|one| (one.revision, one.data.as_slice()))
+        .map(|one| (one.revision, one.data.as_deref().unwrap()))
         .collect();
     assert_eq!(
         seen,
@@ -760,7 +760,10 @@ async fn an_unreadable_entry_is_left_out_of_the_history() {
         .unwrap();
     let other = with_history(&ensemble.connect().await, 5);
     let history = other.history("/app/key").await.unwrap();
-    let seen: Vec<_> = history.iter().map(|one| one.data.as_slice()).collect();
+    let seen: Vec<_> = history
+        .iter()
+        .map(|one| one.data.as_deref().unwrap())
+        .collect();
     assert_eq!(seen, [b"two"]);
 }
 
@@ -802,7 +805,10 @@ async fn an_incomplete_read_of_a_history_is_an_error() {
         .await
         .unwrap()
         .unwrap();
-    let seen: Vec<_> = history.iter().map(|one| one.data.as_slice()).collect();
+    let seen: Vec<_> = history
+        .iter()
+        .map(|one| one.data.as_deref().unwrap())
+        .collect();
     assert_eq!(seen, [b"two"]);
 }
 
