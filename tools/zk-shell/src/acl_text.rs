@@ -3,7 +3,19 @@
 //! Pure: no I/O and no clock.
 
 use serde_json::{Value, json};
-use zk_core::{AclEntry, Permissions};
+use zk_core::{Acl, AclEntry, Permissions};
+
+/// The ACL of the nodes that are created; `None` for that of the session, which is open to all.
+#[derive(Debug, Clone)]
+pub(crate) struct DefaultAcl(pub(crate) Option<Acl>);
+
+/// Parses the ACL of the nodes that are created. An empty text is none, as for the other variables.
+pub(crate) fn parse_default(text: &str) -> Result<DefaultAcl, String> {
+    if text.is_empty() {
+        return Ok(DefaultAcl(None));
+    }
+    Ok(DefaultAcl(Some(Acl::new(parse(text)?))))
+}
 
 /// Returns an entry as [`parse`] reads it.
 pub(crate) fn entry(entry: &AclEntry) -> String {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use crate::acl_text::{self, DefaultAcl};
 use crate::commands::acl::{Getacl, Setacl};
 use crate::commands::addauth::Addauth;
 use crate::commands::cd::Cd;
@@ -39,6 +40,7 @@ use crate::filter::parse_size;
 ///
 /// With ZK_AUTH=user:password in the environment the session is authenticated with the digest scheme; the password
 /// has no place on the command line, where every user of the machine can read it.
+/// Without --acl and ZK_ACL everyone may do everything with the nodes that it creates.
 ///
 /// Exit status: 0 worked, 1 failed, 2 not understood, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
 #[derive(Debug, Parser)]
@@ -69,6 +71,18 @@ pub(crate) struct Cli {
     )]
     pub(crate) max_buffer: Option<usize>,
 
+    /// Who may do what with the nodes that are created: scheme:id:permissions, such as auth::cdrwa, several with commas
+    /// [default: everyone everything]
+    #[arg(
+        long,
+        global = true,
+        env = "ZK_ACL",
+        value_name = "ACL",
+        hide_env_values = true,
+        value_parser = acl_text::parse_default
+    )]
+    pub(crate) acl: Option<DefaultAcl>,
+
     /// Print results and errors as JSON, one document a line
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -82,6 +96,7 @@ impl Cli {
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             connect: self.connect.clone(),
+            acl: self.acl.clone().and_then(|acl| acl.0),
             timeout: self.timeout,
             max_buffer: self.max_buffer,
             is_json: self.json,

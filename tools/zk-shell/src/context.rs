@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
-use zk_core::{ConnectString, ConnectionState, Error, ErrorKind, NodePath, Session};
+use zk_core::{Acl, ConnectString, ConnectionState, Error, ErrorKind, NodePath, Session};
 
 use crate::credentials::{Access, Credentials, SESSION};
 use crate::editor::Editor;
@@ -20,6 +20,8 @@ use crate::{file_io, resolve_path};
 pub(crate) struct Settings {
     /// The connect string, if there is one.
     pub(crate) connect: Option<String>,
+    /// The ACL of the nodes that commands create; `None` for the default of a session.
+    pub(crate) acl: Option<Acl>,
     /// The longest a command may take.
     pub(crate) timeout: Duration,
     /// The longest request, if it is not the servers' default.
@@ -388,6 +390,9 @@ impl Context {
         if let Some(tls) = access.tls {
             builder = builder.tls(tls);
         }
+        if let Some(acl) = &self.settings.acl {
+            builder = builder.acl(acl.clone());
+        }
         Ok(builder.connect().await?)
     }
 }
@@ -411,6 +416,7 @@ mod tests {
     fn context(timeout: Duration) -> Context {
         Context::new(Settings {
             connect: None,
+            acl: None,
             timeout,
             max_buffer: None,
             is_json: false,

@@ -388,6 +388,7 @@ mod tests {
         let session = ensemble.connect().await;
         let mut context = Context::new(Settings {
             connect: None,
+            acl: None,
             timeout: Duration::from_millis(1),
             max_buffer: None,
             is_json: false,

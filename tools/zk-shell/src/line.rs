@@ -54,22 +54,32 @@ pub(crate) fn parse(line: &str) -> Result<Parsed, Failure> {
     // A habit of those who type commands into other shells.
     let skipped = usize::from(first == "zk" && words.len() > 1);
     let words = &words[skipped..];
-    if words
-        .iter()
-        .any(|word| word == "--connect" || word.starts_with("--connect="))
-    {
-        return Err(Failure::usage(
-            "--connect is not possible here: all commands share one session",
-            "start another zk for another ensemble",
-        ));
+    let is_option = |word: &String, option: &str| {
+        let rest = word.strip_prefix(option);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    };
+    for (option, help) in [
+        ("--connect", "start another zk for another ensemble"),
+        (
+            "--acl",
+            "start another zk, or give `create` the access rules",
+        ),
+    ] {
+        if words.iter().any(|word| is_option(word, option)) {
+            return Err(Failure::usage(
+                format!("{option} is not possible here: all commands share one session"),
+                help,
+            ));
+        }
     }
     if words == ["help"] {
         return Ok(Parsed::Help(commands()));
     }
     let matches = Cli::command()
         .no_binary_name(true)
-        // There is one ensemble for all lines.
+        // There is one session for all lines.
         .mut_arg("connect", |argument| argument.hide(true))
+        .mut_arg("acl", |argument| argument.hide(true))
         .try_get_matches_from(words);
     let parsed = matches.and_then(|matches| {
         let is_given = matches.value_source("timeout") == Some(ValueSource::CommandLine);
@@ -174,6 +184,7 @@ mod tests {
                 "Ls(Ls { stat: false, recursive: false, path: None }) Some(3s) true",
             ),
             ("ls --connect a:1", "--connect is not possible here"),
+            ("create /a --acl=auth::r", "--acl is not possible here"),
             ("lz", "there is no command 'lz'"),
             ("ls -l", "unexpected argument '-l' found"),
             (

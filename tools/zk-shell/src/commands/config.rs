@@ -69,6 +69,9 @@ pub(crate) enum Config {
         history: usize,
         /// The node
         path: String,
+        /// Publish also what nothing proves to be this revision: who may create nodes in the history may have written it
+        #[arg(long)]
+        unverified: bool,
         /// The revision, as `history` prints it
         #[arg(value_parser = parse_revision)]
         revision: i64,
@@ -178,6 +181,11 @@ async fn carry_out(
         Config::Follow { .. } => follow(output, session, path).await,
         Config::History { .. } => {
             let history = publisher(0).history(path).await?;
+            if history.iter().any(|one| !one.is_verified) {
+                let note = "nothing proves that the key had the unverified ones: another client may have written \
+                            them; `zk config rollback --unverified` publishes one";
+                output.note(note).await;
+            }
             if history.is_empty() {
                 let note = format!(
                     "{path} has no history: no put or rollback has replaced anything there"
@@ -185,13 +193,19 @@ async fn carry_out(
                 output.note(&note).await;
             }
             for one in history {
-                let (revision, by, bytes) = (one.revision, one.replaced_by, one.data.len());
+                let (revision, by, bytes) = (one.revision, one.replaced_by, one.size);
                 output.result(
                     || {
                         let replaced = java_date(one.replaced_at);
-                        format!(
-                            "{revision:#x}  replaced {replaced} by session {by}  {bytes} bytes\n"
-                        )
+                        let doubt = if one.is_verified {
+                            String::new()
+                        } else {
+                            format!("  unverified: {}", one.node)
+                        };
+                        let line = format!(
+                            "{revision:#x}  replaced {replaced} by session {by}  {bytes} bytes{doubt}\n"
+                        );
+                        escape::block(&line).into_owned()
                     },
                     || {
                         json!({
@@ -199,6 +213,8 @@ async fn carry_out(
                             "replaced_at": millis(one.replaced_at),
                             "replaced_by": by.to_string(),
                             "bytes": bytes,
+                            "verified": one.is_verified,
+                            "node": one.node.as_str(),
                         })
                     },
                 ).await?;
@@ -208,12 +224,18 @@ async fn carry_out(
         Config::Rollback {
             expecting,
             history,
+            unverified,
             revision,
             ..
         } => {
             let publisher = publisher(*history);
-            let back = publisher.roll_back(path, *revision, expected(*expecting));
-            let published = back.await?;
+            let expected = expected(*expecting);
+            let published = if *unverified {
+                let back = publisher.roll_back_unverified(path, *revision, expected);
+                back.await?
+            } else {
+                publisher.roll_back(path, *revision, expected).await?
+            };
             output
                 .result(|| describe(&published), || published_json(&published))
                 .await
@@ -378,6 +400,12 @@ impl From<PublishError> for Failure {
             }
             PublishError::OutcomeUnknown { .. } => Some("read the node before doing it again"),
             PublishError::NoSuchRevision { .. } => Some("`zk config history` lists the revisions"),
+            PublishError::UnverifiedRevision { .. } => {
+                Some("read the entry with `zk get`, and roll back with --unverified if it is right")
+            }
+            PublishError::AmbiguousRevision { .. } => {
+                Some("`zk config history` shows which ones are unverified")
+            }
             _ => None,
         };
         Self::operation(chain(&error), help)

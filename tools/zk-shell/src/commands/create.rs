@@ -42,7 +42,7 @@ pub(crate) struct Create {
     /// The data, or - to read it from standard input; none by default
     #[arg(allow_negative_numbers = true)]
     data: Option<String>,
-    /// Who may do what with it: scheme:id:permissions with the letters of cdrwa; everyone everything by default
+    /// Who may do what with it: scheme:id:permissions with the letters of cdrwa; that of --acl by default
     #[arg(value_name = "ACL")]
     entries: Vec<String>,
 }

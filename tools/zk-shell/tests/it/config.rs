@@ -109,13 +109,26 @@ async fn document_is_put_compared_followed_and_rolled_back() {
         let history = zk(connect, &["config", "history", "/app/pool"]).await;
         assert_eq!(
             (revision(&history), history.lines().count()),
-            (first.clone(), 2),
+            (first.clone(), 3),
             "{history}"
         );
-        let roll_back = async |expecting: &str, revision: &str| {
+        assert!(
+            history.contains("unverified: /app/_history_/pool/"),
+            "{history}"
+        );
+        let rollback = async |options: &[&str], expecting: &str, revision: &str| {
             let arguments = ["config", "rollback", "-e", expecting, "/app/pool", revision];
-            zk(connect, &arguments).await
+            zk(connect, &[&arguments, options].concat()).await
         };
+        let roll_back = async |expecting: &str, revision: &str| {
+            rollback(&["--unverified"], expecting, revision).await
+        };
+        // The data was written by something else in between.
+        let unproven = rollback(&[], &bad.to_string(), &first).await;
+        assert!(
+            unproven.contains("not proven to be revision") && unproven.contains("--unverified"),
+            "{unproven}"
+        );
         let unseen = roll_back(&first, &first).await;
         assert!(unseen.contains("/app/pool is not as expected"), "{unseen}");
         let back = roll_back(&bad.to_string(), &first).await;
@@ -182,6 +195,89 @@ async fn following_prints_documents_with_names_that_stay() {
         let note = note["note"].as_str().unwrap();
         assert!(note.starts_with("/key has no history"), "{note}");
         session.close().await.unwrap();
+    })
+    .await;
+}
+
+/// A tenant of the same ensemble, who may not touch the key, plants what its owner rolls back to.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_plants_nothing_that_its_owner_rolls_back_to() {
+    with_ensemble(async |connect| {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("key.toml");
+        let said = async |command: tokio::process::Command| {
+            let output = finish(command, b"").await;
+            String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+        };
+        let owner = async |acl: &str, arguments: &[&str]| {
+            let mut command = command(connect, arguments);
+            command.env("ZK_AUTH", "owner:pw").env("ZK_ACL", acl);
+            said(command).await
+        };
+        let tenant = async |arguments: &[&str]| said(command(connect, arguments)).await;
+        let put = async |acl: &str, key: &str, value: &str| {
+            std::fs::write(&file, value).unwrap();
+            let put = owner(acl, &["config", "put", key, file.to_str().unwrap()]).await;
+            revision(&put)
+        };
+
+        // The key was open to all when its history began.
+        let first = put("", "/app/key", "v = 1\n").await;
+        let planted = |key: &str| {
+            let old = u64::from_str_radix(&first[2..], 16).unwrap();
+            format!("/app/_history_/{key}/{old:016x}-7fffffffffffffff-00000000")
+        };
+        put("", "/app/key", "v = 2\n").await;
+        let created = tenant(&["create", &planted("key"), "v = 666"]).await;
+        assert!(created.starts_with("Created"), "{created}");
+        owner("", &["setacl", "/app/key", "auth::cdrwa"]).await;
+        let now = put("", "/app/key", "v = 3\n").await;
+        let roll_back = ["config", "rollback", "-e", &now, "/app/key", &first];
+        let refused = owner("", &roll_back).await;
+        assert!(
+            refused.contains("has 2 entries of revision") && refused.contains(&planted("key")),
+            "{refused}"
+        );
+        let history = owner("", &["config", "history", "/app/key"]).await;
+        let doubted: Vec<_> = history
+            .lines()
+            .filter(|line| line.contains("unverified: "))
+            .collect();
+        assert!(
+            doubted.len() == 1 && doubted[0].contains(&planted("key")),
+            "{history}"
+        );
+        for refused in [
+            tenant(&["create", "/app/_history_/key/x", ""]).await,
+            tenant(&["rm", "-r", "--yes", "/app/_history_/key"]).await,
+        ] {
+            assert!(refused.contains("not permitted"), "{refused}");
+        }
+
+        // One that was not, by the option.
+        let first = put("auth::cdrwa", "/app/other", "v = 1\n").await;
+        put("auth::cdrwa", "/app/other", "v = 2\n").await;
+        let refused = tenant(&["create", &planted("other"), "v = 666"]).await;
+        assert!(
+            refused.contains("it needs CREATE on the parent"),
+            "{refused}"
+        );
+        let acl = owner("", &["getacl", "/app/_history_/other"]).await;
+        assert_eq!(acl, owner("", &["getacl", "/app/other"]).await);
+        assert!(acl.starts_with("digest:owner:"), "{acl}");
+        owner("", &["delete", "/app/other"]).await;
+        let back = [
+            "config",
+            "rollback",
+            "--unverified",
+            "-e",
+            "0",
+            "/app/other",
+            &first,
+        ];
+        let back = owner("", &back).await;
+        assert!(back.starts_with("Created /app/other"), "{back}");
+        assert_eq!(acl, owner("", &["getacl", "/app/other"]).await);
     })
     .await;
 }
