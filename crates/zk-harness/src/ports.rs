@@ -18,6 +18,7 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::spec::Warning;
 use crate::unique_name::unique_name;
 use crate::wait::until_blocking;
 
@@ -28,6 +29,8 @@ pub(crate) struct Reservation {
     pub(crate) chosen: Vec<u16>,
     /// The reservation's file, which is removed with the ensemble or when a later reservation finds it void.
     pub(crate) file: PathBuf,
+    /// Why the ports are not reserved where all processes of the user look.
+    pub(crate) warning: Option<Warning>,
 }
 
 /// The reason why ports could not be reserved.
@@ -52,7 +55,12 @@ pub(crate) fn reserve(
     count: usize,
     requested: &BTreeSet<u16>,
 ) -> Result<Reservation, ReserveError> {
-    reserve_in(&registry()?, directory, count, requested)
+    let (registry, warning) = registry()?;
+    let reserved = reserve_in(&registry, directory, count, requested)?;
+    Ok(Reservation {
+        warning,
+        ..reserved
+    })
 }
 
 fn reserve_in(
@@ -81,7 +89,11 @@ fn reserve_in(
     }
     let ports = requested.iter().chain(&chosen).copied().collect();
     write(&file, directory, ports).map_err(failed)?;
-    Ok(Reservation { chosen, file })
+    Ok(Reservation {
+        chosen,
+        file,
+        warning: None,
+    })
 }
 
 /// Reserves the `ports` of an ensemble again, in case its `file` was removed, for example by a reboot.
@@ -131,7 +143,7 @@ fn others(registry: &Path, own: &Path) -> io::Result<Vec<Reserved>> {
             .file_name()
             .to_str()
             .is_some_and(|name| name.starts_with(PREFIX));
-        if !is_reservation || file == own {
+        if !is_reservation || file == own || !entry.file_type()?.is_file() {
             continue;
         }
         // A process that was killed under the lock may leave an incomplete file.
@@ -163,32 +175,69 @@ pub(crate) fn is_free(port: u16) -> bool {
 
 /// Creates and returns the user's registry.
 ///
-/// All processes of the user use the same directory, regardless of `TMPDIR`, unless it cannot be written.
-fn registry() -> Result<PathBuf, ReserveError> {
-    let name = format!("zk-harness-{}", rustix::process::getuid().as_raw());
-    let shared = Path::new("/tmp").join(&name).join("ports");
-    if create_registry(&shared).is_ok() {
-        return Ok(shared);
-    }
-    let own = temp_dir().join(name).join("ports");
-    create_registry(&own)
-        .map_err(|source| ReserveError::Failed(Error::io("reserve ports in", &own, source)))?;
-    Ok(own)
+/// All processes of the user use the same directory, regardless of `TMPDIR`, unless another user has taken its name or it
+/// cannot be written.
+fn registry() -> Result<(PathBuf, Option<Warning>), ReserveError> {
+    registry_in(&[Path::new("/tmp"), &temp_dir()], &temp_dir())
 }
 
-fn create_registry(registry: &Path) -> io::Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(registry)?;
-    if fs::metadata(registry)?.uid() == rustix::process::getuid().as_raw() {
-        Ok(())
-    } else {
-        Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "the directory belongs to another user",
-        ))
+/// Creates and returns the registry in the first of the `shared` directories in which that is possible, otherwise in a
+/// directory of its own in `last`.
+fn registry_in(shared: &[&Path], last: &Path) -> Result<(PathBuf, Option<Warning>), ReserveError> {
+    let name = format!("zk-harness-{}", rustix::process::getuid().as_raw());
+    let mut warning = None;
+    for parent in shared {
+        let registry = parent.join(&name).join("ports");
+        match create_registry(&registry) {
+            Ok(()) => return Ok((registry, warning)),
+            Err(error) => {
+                warning.get_or_insert_with(|| Warning::PortsReservedElsewhere {
+                    reason: error.to_string(),
+                });
+            }
+        }
     }
+    let own = last.join(unique_name(&format!("{name}-"))).join("ports");
+    create_registry(&own)
+        .map_err(|source| ReserveError::Failed(Error::io("reserve ports in", &own, source)))?;
+    Ok((own, warning))
+}
+
+/// Creates the registry and the directory above, both of which this user alone may access.
+///
+/// The directory above that one may belong to another user, or be writable by all.
+fn create_registry(registry: &Path) -> io::Result<()> {
+    let above = registry.parent().unwrap_or(registry);
+    for directory in [above, registry] {
+        match fs::DirBuilder::new().mode(0o700).create(directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => check_private(directory)?,
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what is no directory of this user alone: another user could have it removed or written elsewhere by us.
+fn check_private(directory: &Path) -> io::Result<()> {
+    // Not that of what a link leads to.
+    let found = fs::symlink_metadata(directory)?;
+    let (owner, us) = (found.uid(), rustix::process::getuid().as_raw());
+    let directory = directory.display();
+    let problem = if found.is_symlink() {
+        format!("{directory} is a link of user {owner}")
+    } else if !found.is_dir() {
+        format!("{directory} of user {owner} is no directory")
+    } else if owner != us {
+        format!("{directory} belongs to user {owner}, and this is user {us}")
+    } else if found.mode() & 0o077 != 0 {
+        let mode = found.mode() & 0o777;
+        format!(
+            "{directory} has the mode {mode:o}, and other users may not access it; `chmod 700` it"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
 }
 
 /// Returns the absolute path of the directory for temporary files.

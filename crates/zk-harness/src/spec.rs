@@ -105,7 +105,8 @@ pub struct Spec {
     /// Whether the servers also listen for TLS, and use it among themselves. Default false.
     ///
     /// It needs the feature `tls`, which creates the [certificates](crate::certificates). Clients have to present one.
-    /// The client port without TLS stays.
+    /// The client port without TLS stays, for all clients; the [properties](Self::properties) `enforce.auth.enabled` =
+    /// `true` and `enforce.auth.schemes` = `x509` make servers from 3.7 on refuse every request of a session there.
     pub tls: bool,
     /// The digest of the superuser, whom no access control list restricts: `super:` and a hash, as
     /// [`superuser_digest`] returns it. Default: none, and there is no superuser.
@@ -185,6 +186,12 @@ pub enum Warning {
     Even {
         /// The number of servers.
         servers: usize,
+    },
+    /// The ports are not reserved where all processes of this user look: another user owns that directory, or may access
+    /// it. Other ensembles of this user may choose the same ports.
+    PortsReservedElsewhere {
+        /// The directory, its owner, and the remedy if there is one.
+        reason: String,
     },
 }
 
@@ -443,6 +450,12 @@ impl fmt::Display for Warning {
                     f,
                     "{servers} servers tolerate the loss of {tolerated}, as {} do; use an odd number",
                     servers - 1
+                )
+            }
+            Self::PortsReservedElsewhere { reason } => {
+                write!(
+                    f,
+                    "{reason}; other ensembles of this user may choose the same ports"
                 )
             }
         }

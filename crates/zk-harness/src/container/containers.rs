@@ -6,8 +6,10 @@
 //! A detached ensemble's containers stay when its thread ends. Another process finds them by name, so everything after
 //! their start uses names, whether this process created them or attached to them.
 
+use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::mem::ManuallyDrop;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +21,8 @@ use futures_util::future::join_all;
 use testcontainers::bollard::Docker;
 use testcontainers::bollard::errors::Error as EngineError;
 use testcontainers::bollard::models::{
-    ContainerInspectResponse, NetworkConnectRequest, NetworkDisconnectRequest,
+    ContainerInspectResponse, HostConfig, NetworkConnectRequest, NetworkDisconnectRequest,
+    PortBinding,
 };
 use testcontainers::bollard::query_parameters::{
     KillContainerOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder,
@@ -281,6 +284,7 @@ async fn launch(
             .with_network(&network)
             .with_labels(stale::labels(plan))
             .with_startup_timeout(IMAGE_WITHIN)
+            .with_host_config_modifier(publish_on_loopback)
             .with_copy_to("/conf/zoo.cfg", plan.render_config(member).into_bytes())
             .with_copy_to("/data/myid", format!("{}\n", member.id).into_bytes());
         for (key, value) in plan.container_environment() {
@@ -304,6 +308,21 @@ async fn launch(
     let others: Result<Vec<_>, Error> = join_all(starts).await.into_iter().collect();
     containers.extend(others?);
     Ok(containers)
+}
+
+/// Publishes the client port on a free port of the loopback address alone, and no other port.
+///
+/// Published ports bypass many firewalls of the host, and the servers permit everything to everyone.
+fn publish_on_loopback(host: &mut HostConfig) {
+    let binding = PortBinding {
+        host_ip: Some(Ipv4Addr::LOCALHOST.to_string()),
+        host_port: None,
+    };
+    host.publish_all_ports = Some(false);
+    host.port_bindings = Some(HashMap::from([(
+        CLIENT_PORT.tcp().to_string(),
+        Some(vec![binding]),
+    )]));
 }
 
 impl Driver {

@@ -419,12 +419,17 @@ impl EnsembleBuilder {
             DataStore::Memory => Some(memory_directory(&mut guard)?),
             DataStore::Disk => None,
         };
+        let mut warnings = warnings.to_vec();
         let (members, port_file) = if self.in_containers() {
             (container_members(&self.spec), None)
         } else {
-            let (members, port_file) =
+            let (members, port_file, warning) =
                 members(&self.spec, self.proxied, self.quorum_links, &directory)?;
             guard.remove_at_end(&port_file)?;
+            if let Some(warning) = warning {
+                tracing::warn!("{warning}");
+                warnings.push(warning);
+            }
             (members, Some(port_file))
         };
         let plan = Arc::new(Plan {
@@ -446,7 +451,7 @@ impl EnsembleBuilder {
             Some(guard),
             self.keep,
             StartReport::default(),
-            warnings.to_vec(),
+            warnings,
         );
         files::write(&plan).map_err(unwritable)?;
         #[cfg(feature = "tls")]
@@ -606,13 +611,13 @@ fn memory_directory(guard: &mut Reaper) -> Result<PathBuf, Error> {
     Ok(directory)
 }
 
-/// Returns the servers with their ports, and the file that reserves the ports.
+/// Returns the servers with their ports, the file that reserves the ports, and a warning about that.
 fn members(
     spec: &Spec,
     proxied: bool,
     quorum_links: bool,
     directory: &Path,
-) -> Result<(Vec<Member>, PathBuf), Error> {
+) -> Result<(Vec<Member>, PathBuf, Option<Warning>), Error> {
     let servers = spec.server_specs();
     let ports = || servers.iter().flat_map(ServerSpec::ports);
     let requested: BTreeSet<u16> = ports().filter_map(|(_, port)| port).collect();
@@ -659,7 +664,7 @@ fn members(
             relays: relays_of(server.id, &mut choose),
         })
         .collect();
-    Ok((members, reservation.file))
+    Ok((members, reservation.file, reservation.warning))
 }
 
 /// Refuses settings under which links cannot be relayed.

@@ -1,3 +1,5 @@
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::*;
 
 fn files(registry: &Path) -> Vec<String> {
@@ -96,8 +98,8 @@ fn a_requested_port_is_refused_while_it_is_reserved() {
 #[test]
 fn a_lost_reservation_is_renewed_if_the_ports_are_free() {
     let root = tempfile::tempdir().unwrap();
-    let registry = root.path().join("ports");
-    fs::create_dir(&registry).unwrap();
+    let registry = root.path().join("of-user").join("ports");
+    create_registry(&registry).unwrap();
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let ports = BTreeSet::from([7, 9]);
     let reservation = reserve_in(&registry, one.path(), 0, &ports).unwrap();
@@ -142,4 +144,66 @@ fn the_temporary_directory_is_always_absolute() {
     assert_eq!(absolute_temp_dir(Path::new("")), Path::new("/tmp"));
     assert_eq!(absolute_temp_dir(Path::new("x/y")), here.join("x/y"));
     assert_eq!(absolute_temp_dir(Path::new("/x")), Path::new("/x"));
+}
+
+/// Returns the name that the user's registry has.
+fn user_directory() -> String {
+    format!("zk-harness-{}", rustix::process::getuid().as_raw())
+}
+
+#[test]
+fn a_registry_that_others_may_access_is_not_used() {
+    let (root, last) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let parent = root.path().join(user_directory());
+    fs::create_dir(&parent).unwrap();
+    for (mode, is_used) in [
+        (0o777, false),
+        (0o750, false),
+        (0o701, false),
+        (0o700, true),
+    ] {
+        fs::set_permissions(&parent, fs::Permissions::from_mode(mode)).unwrap();
+        let (registry, warning) = registry_in(&[root.path()], last.path()).unwrap();
+        assert_eq!(registry.starts_with(root.path()), is_used, "{mode:o}");
+        let warning = warning.map(|warning| warning.to_string());
+        let names_it =
+            |text: String| text.contains("has the mode") && text.contains(&user_directory());
+        assert_eq!(warning.is_some_and(names_it), !is_used, "{mode:o}");
+        let above = registry.parent().unwrap();
+        for directory in [above, &registry] {
+            let mode = fs::symlink_metadata(directory).unwrap().mode() & 0o777;
+            assert_eq!(mode, 0o700, "{}", directory.display());
+        }
+    }
+    // The other ones each have a directory of their own.
+    assert_eq!(fs::read_dir(last.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn no_link_leads_to_a_registry() {
+    let (root, last) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let precious = tempfile::tempdir().unwrap();
+    let kept = precious.path().join("reserved-tables.txt");
+    fs::write(&kept, "precious").unwrap();
+    let parent = root.path().join(user_directory());
+    let plant = |link: &Path| std::os::unix::fs::symlink(precious.path(), link).unwrap();
+    let reserve = || {
+        let (registry, warning) = registry_in(&[root.path()], last.path()).unwrap();
+        assert!(warning.is_some());
+        assert!(registry.starts_with(last.path()), "{}", registry.display());
+        reserve_in(&registry, precious.path(), 1, &BTreeSet::new()).unwrap()
+    };
+    plant(&parent);
+    reserve();
+    fs::remove_file(&parent).unwrap();
+    fs::DirBuilder::new().mode(0o700).create(&parent).unwrap();
+    plant(&parent.join("ports"));
+    reserve();
+    assert_eq!(fs::read_dir(precious.path()).unwrap().count(), 1);
+    assert!(kept.exists());
+    let refused = create_registry(&parent.join("ports")).unwrap_err();
+    assert!(
+        refused.to_string().contains("is a link of user"),
+        "{refused}"
+    );
 }

@@ -1,8 +1,11 @@
 //! Tests `up --tls --auth`, and what `env` prints for clients.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::support::EnsembleDir;
 
@@ -55,4 +58,59 @@ fn env_prints_what_clients_of_a_secure_ensemble_need() {
         "{refused}"
     );
     dir.ok(&["down"]);
+}
+
+#[test]
+fn an_ensemble_of_tls_only_refuses_clients_without_it() {
+    let dir = EnsembleDir::new();
+    dir.ok(&["up", "-n", "1", "--data", "memory", "--tls-only"]);
+    let port = dir.status("default")["servers"][0]["client_port"].clone();
+    let port = u16::try_from(port.as_u64().unwrap()).unwrap();
+    let refused = plain_request(port);
+    assert!(refused.is_none_or(|code| code != 0), "{refused:?}");
+    assert!(dir.ok(&["up", "--tls-only"]).contains("is already up"));
+    dir.ok(&["down"]);
+
+    dir.ok(&["up", "-n", "1", "--data", "memory", "--tls"]);
+    let refused = dir.fails(&["up", "--tls-only"]);
+    assert!(
+        refused.contains("it serves clients without TLS, too"),
+        "{refused}"
+    );
+    dir.ok(&["down"]);
+}
+
+/// Opens a session without TLS, asks for the root's children, and returns the error code of the reply; `None` if the
+/// connection is closed instead.
+fn plain_request(port: u16) -> Option<i32> {
+    let mut server = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    server
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let mut connect = Vec::new();
+    // Protocol, last zxid, timeout, session and password.
+    connect.extend([0; 12]);
+    connect.extend(10_000_i32.to_be_bytes());
+    connect.extend([0; 8]);
+    connect.extend(16_i32.to_be_bytes());
+    connect.extend([0; 16]);
+    exchange(&mut server, &connect)?;
+    let mut list = Vec::new();
+    // Number, type `getChildren`, path and watch.
+    list.extend(1_i32.to_be_bytes());
+    list.extend(8_i32.to_be_bytes());
+    list.extend(1_i32.to_be_bytes());
+    list.extend(b"/\0");
+    let reply = exchange(&mut server, &list)?;
+    Some(i32::from_be_bytes(reply[12..16].try_into().unwrap()))
+}
+
+fn exchange(server: &mut TcpStream, request: &[u8]) -> Option<Vec<u8>> {
+    let length = u32::try_from(request.len()).unwrap().to_be_bytes();
+    server.write_all(&[&length, request].concat()).ok()?;
+    let mut length = [0; 4];
+    server.read_exact(&mut length).ok()?;
+    let mut reply = vec![0; u32::from_be_bytes(length) as usize];
+    server.read_exact(&mut reply).ok()?;
+    Some(reply)
 }

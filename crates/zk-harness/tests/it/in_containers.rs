@@ -1,6 +1,8 @@
 //! Tests the differences of servers in containers. Each test needs a container engine.
 
-use testcontainers::bollard::query_parameters::ListContainersOptionsBuilder;
+use testcontainers::bollard::query_parameters::{
+    ListContainersOptions, ListContainersOptionsBuilder,
+};
 use testcontainers::core::client::docker_client_instance;
 use zk_harness::container::ContainerImage;
 use zk_harness::fault::ClockShift;
@@ -24,6 +26,35 @@ async fn a_reconnected_server_has_another_port() {
     eventually("the log of the container is kept", || {
         old.log_tail(5000).contains("LEADING") && old.log_tail(5000).contains("FOLLOWING")
     });
+    ensemble.down().await.unwrap();
+}
+
+/// Published ports bypass many firewalls, and the servers permit everything to everyone.
+#[tokio::test]
+async fn the_ports_of_servers_are_published_on_loopback_alone() {
+    let ensemble = in_containers(1).start().await.unwrap();
+    let owner = format!("{}:", std::process::id());
+    let docker = docker_client_instance().await.unwrap();
+    let mut published = 0;
+    for container in docker
+        .list_containers(None::<ListContainersOptions>)
+        .await
+        .unwrap()
+    {
+        let labels = container.labels.unwrap_or_default();
+        if !labels
+            .get("zk-harness.owner")
+            .is_some_and(|by| by.starts_with(&owner))
+        {
+            continue;
+        }
+        let ports = container.ports.unwrap_or_default();
+        for port in ports.iter().filter(|port| port.public_port.is_some()) {
+            assert_eq!(port.ip.as_deref(), Some("127.0.0.1"), "{port:?}");
+            published += 1;
+        }
+    }
+    assert!(published > 0);
     ensemble.down().await.unwrap();
 }
 

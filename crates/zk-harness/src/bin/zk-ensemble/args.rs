@@ -181,9 +181,16 @@ pub(crate) struct UpArgs {
     /// Let `clock` move the servers' clocks; they start more slowly.
     #[arg(long)]
     pub(crate) movable_clock: bool,
-    /// Encrypt all connections; clients have to present a certificate, and `env` prints where one is.
+    /// Also listen for TLS; clients have to present a certificate there, and `env` prints where one is.
+    ///
+    /// The port without TLS stays open to all users of this machine, unless --tls-only is given.
     #[arg(long, conflicts_with = "proxied")]
     pub(crate) tls: bool,
+    /// Refuse all requests of sessions without TLS, from 3.7 on; implies --tls.
+    ///
+    /// The port without TLS answers four-letter words alone.
+    #[arg(long, conflicts_with_all = ["proxied", "auth"])]
+    pub(crate) tls_only: bool,
     /// Refuse clients that do not authenticate with SASL, from 3.6 on; `env` prints the credentials of a user.
     #[arg(long)]
     pub(crate) auth: bool,

@@ -10,15 +10,15 @@ use anyhow::Context as _;
 use zk_harness::{Ensemble, SaslDigest, Spec, superuser_digest};
 
 /// Adds a SASL user, unless the settings have users, and replaces the superuser. Returns the password of the superuser.
-pub(crate) fn add(spec: &mut Spec) -> String {
-    let users = spec
-        .sasl_digest
-        .take()
-        .unwrap_or_else(|| SaslDigest::new([(USER, password())]));
+pub(crate) fn add(spec: &mut Spec) -> anyhow::Result<String> {
+    let users = match spec.sasl_digest.take() {
+        Some(users) => users,
+        None => SaslDigest::new([(USER, password()?)]),
+    };
     spec.sasl_digest = Some(users.required());
-    let superuser = password();
+    let superuser = password()?;
     spec.superuser = Some(superuser_digest(&superuser));
-    superuser
+    Ok(superuser)
 }
 
 /// Writes all credentials into a file that only this user may read.
@@ -91,11 +91,53 @@ fn file(directory: &Path) -> PathBuf {
     directory.join("credentials.env")
 }
 
-/// Returns a random password. It protects servers that only this machine can reach.
-fn password() -> String {
-    std::iter::repeat_with(fastrand::alphanumeric)
-        .take(20)
-        .collect()
+/// Returns a random password of 119 bits.
+///
+/// It protects the servers from other users of this machine. They know when it was made, and could find one that is
+/// drawn from a generator that a clock has seeded, as that of `fastrand`.
+fn password() -> anyhow::Result<String> {
+    let mut password = String::with_capacity(LENGTH);
+    while password.len() < LENGTH {
+        let mut bytes = [0; LENGTH];
+        getrandom::fill(&mut bytes).context("the operating system has no random numbers")?;
+        // All letters equally often: a byte that stands for none is left out.
+        let letters = bytes
+            .iter()
+            .filter_map(|byte| LETTERS.get(usize::from(byte % 64)));
+        let missing = LENGTH - password.len();
+        password.extend(letters.take(missing).map(|letter| char::from(*letter)));
+    }
+    Ok(password)
 }
 
 const USER: &str = "alice";
+const LENGTH: usize = 20;
+const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn passwords_differ_even_if_the_clock_and_the_thread_do_not() {
+        let passwords = [0, 1].map(|_| {
+            let process = thread::spawn(|| {
+                fastrand::seed(7);
+                password().unwrap()
+            });
+            process.join().unwrap()
+        });
+        assert_ne!(passwords[0], passwords[1]);
+    }
+
+    #[test]
+    fn passwords_have_all_letters() {
+        let passwords: Vec<_> = (0..200).map(|_| password().unwrap()).collect();
+        assert!(passwords.iter().all(|password| password.len() == LENGTH));
+        let letters: BTreeSet<u8> = passwords.iter().flat_map(|one| one.bytes()).collect();
+        assert_eq!(letters.len(), LETTERS.len());
+    }
+}

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use zk_harness::{DataStore, Ensemble, EnsembleBuilder, Keep, ProcessState, Spec};
+use zk_harness::{DataStore, Ensemble, EnsembleBuilder, Keep, ProcessState, Spec, Warning};
 use zk_provision::Search;
 
 use super::{ELECTION_WITHIN, KEEP_FILE, network};
@@ -16,7 +16,10 @@ use crate::{credentials, tables};
 
 pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitCode> {
     let mut spec = spec(options)?;
-    let superuser = options.auth.then(|| credentials::add(&mut spec));
+    let superuser = options
+        .auth
+        .then(|| credentials::add(&mut spec))
+        .transpose()?;
     for warning in spec.validate()? {
         note(&format!("note: {warning}"));
     }
@@ -72,6 +75,19 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
     }
     if let Some(password) = superuser {
         credentials::write(&directory, ensemble.spec(), &password)?;
+    }
+    if options.tls_only && is_before_3_7(ensemble.version()) {
+        let version = ensemble.version().to_owned();
+        ensemble.down().await?;
+        store.discard(name, lock);
+        bail!(
+            "--tls-only: ZooKeeper {version} cannot refuse clients without TLS; use 3.7 or later"
+        );
+    }
+    for warning in ensemble.warnings() {
+        if let Warning::PortsReservedElsewhere { .. } = warning {
+            note(&format!("warning: {warning}"));
+        }
     }
     let report = *ensemble.start_report();
     if let Some(warning) = report.warning {
@@ -263,8 +279,12 @@ fn refuse_other_settings(name: &str, ensemble: &Ensemble, options: &UpArgs) -> a
         "its clocks cannot be moved",
     );
     check(
-        options.tls && !spec.tls,
+        (options.tls || options.tls_only) && !spec.tls,
         "its connections are not encrypted",
+    );
+    check(
+        options.tls_only && spec.properties.get(TLS_ONLY[0].0).map(String::as_str) != Some("true"),
+        "it serves clients without TLS, too",
     );
     check(
         options.auth && !spec.sasl_digest.as_ref().is_some_and(|sasl| sasl.required),
@@ -295,6 +315,15 @@ fn refuse_other_settings(name: &str, ensemble: &Ensemble, options: &UpArgs) -> a
     Ok(())
 }
 
+/// Returns whether servers of a version ignore [`TLS_ONLY`].
+fn is_before_3_7(version: &str) -> bool {
+    let mut numbers = version
+        .split('.')
+        .map(|part| part.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    version < (3, 7)
+}
+
 fn spec(options: &UpArgs) -> anyhow::Result<Spec> {
     let mut spec = match &options.config {
         None => options.profile.unwrap_or_default().spec(),
@@ -323,6 +352,16 @@ fn spec(options: &UpArgs) -> anyhow::Result<Spec> {
         spec.max_buffer = options.max_buffer;
     }
     spec.movable_clock |= options.movable_clock;
-    spec.tls |= options.tls;
+    spec.tls |= options.tls || options.tls_only;
+    if options.tls_only {
+        let lines = TLS_ONLY.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        spec.properties.extend(lines);
+    }
     Ok(spec)
 }
+
+/// The properties of servers that serve no session without a client certificate.
+const TLS_ONLY: [(&str, &str); 2] = [
+    ("enforce.auth.enabled", "true"),
+    ("enforce.auth.schemes", "x509"),
+];
