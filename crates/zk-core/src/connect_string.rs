@@ -128,8 +128,8 @@ mod tests {
             ),
             ("a/x/", "the chroot \"/x/\" ends in a '/'; leave that out"),
             (
-                "a/\u{fff0}",
-                "the connect string has a chroot that is no path: path \"/\\u{fff0}\" has the character U+FFF0 at byte 1, which ZooKeeper does not allow in names; leave out control, private-use and supplementary characters",
+                "a/\u{fff1}",
+                "the connect string has a chroot that is no path: path \"/\\u{fff1}\" has the character U+FFF1 at byte 1, which ZooKeeper does not allow in names; leave out control, private-use and supplementary characters",
             ),
         ] {
             let error = text.parse::<ConnectString>().expect_err("must be refused");

@@ -202,7 +202,10 @@ impl Engine {
             None => self.transport.submit(request),
         };
         let sent = Instant::now();
-        let Answer { result, header } = reply.await;
+        let Answer { mut result, header } = reply.await;
+        if let Ok(response) = &mut result {
+            response.keep_valid_names();
+        }
         let newest_zxid = match header {
             Some(header) => Some(header.zxid),
             None if has_zxids => result.as_ref().ok().and_then(Response::newest_zxid),

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 /// The absolute path of a node.
 ///
-/// A value of this type is always a path that ZooKeeper accepts.
+/// A value of this type is always a path that some release of ZooKeeper accepts. The characters U+001F, U+007F, U+009F,
+/// U+F8FF, U+FFF0 and U+FFFF are those of old releases: newer ones refuse to create a node with one of them in its name.
 /// It is relative to the chroot of the session that uses it.
 /// Cloning is cheap.
 ///
@@ -38,7 +39,7 @@ impl NodePath {
     ///
     /// # Errors
     ///
-    /// If ZooKeeper would refuse the path: see [`ParsePathError`].
+    /// If every release of ZooKeeper would refuse the path: see [`ParsePathError`].
     pub fn parse(path: &str) -> Result<Self, ParsePathError> {
         match problem_of(path) {
             None => Ok(Self(Arc::from(path))),
@@ -114,7 +115,7 @@ impl NodePath {
         Self::parse(&format!("{}/{name}", self.prefix()))
     }
 
-    /// Returns the path of a child that a server listed, without validating its name.
+    /// Returns the path of a child that a server listed, whose name is [valid](is_name).
     pub(crate) fn child(&self, name: &str) -> Self {
         Self(Arc::from(format!("{}/{name}", self.prefix())))
     }
@@ -327,9 +328,18 @@ enum Problem {
     Character { character: char, at: usize },
 }
 
-/// Checks a path by the server's rules.
+/// Returns whether a node can have this name.
+pub(crate) fn is_name(name: &str) -> bool {
+    let is_plain = |byte| matches!(byte, b' '..=b'-' | b'0'..=b'~');
+    let is_ordinary = name.bytes().all(is_plain);
+    let is_valid = || !name.contains('/') && problem_of(&format!("/{name}")).is_none();
+    !name.is_empty() && (is_ordinary || is_valid())
+}
+
+/// Checks a path by the rules of servers of 3.4, which are the least strict.
 ///
-/// The server checks UTF-16 code units. It refuses surrogates, and therefore supplementary characters.
+/// A server checks UTF-16 code units. It refuses surrogates, and therefore supplementary characters. Newer ones also refuse
+/// the last and the first character of each range (`PathUtils.validatePath`).
 fn problem_of(path: &str) -> Option<Problem> {
     if path.is_empty() {
         return Some(Problem::Empty);
@@ -365,7 +375,7 @@ fn problem_of(path: &str) -> Option<Problem> {
 fn is_refused(character: char) -> bool {
     matches!(
         u32::from(character),
-        0x00..=0x1f | 0x7f..=0x9f | 0xd800..=0xf8ff | 0xfff0..=0xffff | 0x1_0000..
+        0x00..=0x1e | 0x80..=0x9e | 0xd800..=0xf8fe | 0xfff1..=0xfffe | 0x1_0000..
     )
 }
 

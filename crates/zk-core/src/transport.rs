@@ -18,7 +18,7 @@ use crate::credentials::Credentials;
 use crate::ensemble_config::TrackedServers;
 use crate::error::ErrorKind;
 use crate::identity::Identity;
-use crate::path::NodePath;
+use crate::path::{NodePath, is_name};
 use crate::stat::{SessionId, Stat};
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
@@ -479,6 +479,30 @@ impl Response {
             Self::Identities(_) => "Identities",
             Self::Paths(_) => "Paths",
             Self::Count(_) => "Count",
+        }
+    }
+
+    /// Leaves out the names of children that no path can have. No server of `ZooKeeper` has such nodes.
+    pub(crate) fn keep_valid_names(&mut self) {
+        let keep = |names: &mut Vec<String>| {
+            names.retain(|name| {
+                let is_name = is_name(name);
+                if !is_name {
+                    tracing::warn!(name, "a child is left out, because it has no valid name");
+                }
+                is_name
+            });
+        };
+        match self {
+            Self::Children { names, .. } => keep(names),
+            Self::Reads(results) => {
+                for result in results.iter_mut().flatten() {
+                    if let ReadResult::Children(names) = result {
+                        keep(names);
+                    }
+                }
+            }
+            _ => {}
         }
     }
 

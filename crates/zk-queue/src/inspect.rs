@@ -9,7 +9,7 @@ use zk_core::{Bytes, Error, IntoNodePath, NodePath, Session};
 use crate::error::PathError;
 use crate::layout::Layout;
 use crate::options::WorkOptions;
-use crate::paths::{QueuePaths, parse_queue_path, segment_numbers, with_valid_names};
+use crate::paths::{QueuePaths, parse_queue_path, segment_numbers};
 use crate::work_layout::WorkLayout;
 use crate::work_queue::{ClaimInfo, DeadLetter, WorkQueue};
 
@@ -205,7 +205,7 @@ impl Inspector {
 
     async fn children(&self, path: &NodePath) -> Result<Vec<String>, Error> {
         match self.session.list(path).await {
-            Ok((names, _)) => Ok(with_valid_names(names)),
+            Ok((names, _)) => Ok(names),
             Err(error) if error.is_no_node() => Ok(Vec::new()),
             Err(error) => Err(error),
         }

@@ -81,23 +81,6 @@ pub(crate) fn child(path: &NodePath, name: &str) -> NodePath {
     path.join(name).expect("the name is valid")
 }
 
-/// Leaves out names of children that have no [`NodePath`]: servers before 3.5 accept some control characters. They are
-/// not names of items.
-pub(crate) fn with_valid_names(mut names: Vec<String>) -> Vec<String> {
-    names.retain(|name| {
-        let is_plain = name.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-        let is_valid = is_plain || NodePath::root().join(name).is_ok();
-        if !is_valid {
-            tracing::debug!(
-                name,
-                "a child is skipped, because newer servers refuse its name"
-            );
-        }
-        is_valid
-    });
-    names
-}
-
 /// Returns the path of a node beside that of a queue.
 pub(crate) fn beside(path: &NodePath, suffix: &str) -> NodePath {
     let (parent, name) = path
@@ -145,13 +128,6 @@ mod tests {
         let top = QueuePaths::beside(&NodePath::parse("/jobs").unwrap());
         assert_eq!(top.control_node.as_str(), "/jobs-receipts");
         assert_eq!(parse_queue_path("/"), Err(PathError::Root));
-    }
-
-    #[test]
-    fn names_that_only_old_servers_accept_are_left_out() {
-        let names = ["qn-0000000001", "\u{7f}", "é", "a\u{1f}", "\u{f8ff}", "b c"];
-        let names = with_valid_names(names.map(str::to_owned).to_vec());
-        assert_eq!(names, ["qn-0000000001", "é", "b c"]);
     }
 
     #[test]

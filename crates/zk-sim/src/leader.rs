@@ -278,6 +278,7 @@ impl<'a> PendingTransaction<'a> {
 
     /// Checks in the order of a server, which determines the error if several checks fail.
     fn create(&mut self, create: &CreateRequest) -> Result<(NodePath, Stat), ErrorKind> {
+        check_characters(&create.path)?;
         let (kind, sequential) = kind_of(create.mode, self.author.session)?;
         let parent_path = create.path.parent().unwrap_or_else(NodePath::root);
         let acl = access::resolved(&create.acl, self.author.identities)?;
@@ -337,6 +338,7 @@ impl<'a> PendingTransaction<'a> {
         data: &Bytes,
         version: Option<i32>,
     ) -> Result<Stat, ErrorKind> {
+        check_characters(path)?;
         let node = self.tree.at(path).ok_or(ErrorKind::NoNode)?;
         self.permit(&node.acl, &[Permissions::WRITE])?;
         let version = next_version(node.version, version)?;
@@ -395,6 +397,17 @@ impl<'a> PendingTransaction<'a> {
         let node = self.tree.at(path);
         node.expect("the transaction has written the node").stat()
     }
+}
+
+/// Refuses the characters that only servers of 3.4 accept (`PathUtils.validatePath`).
+fn check_characters(path: &NodePath) -> Result<(), ErrorKind> {
+    let old = [
+        '\u{1f}', '\u{7f}', '\u{9f}', '\u{f8ff}', '\u{fff0}', '\u{ffff}',
+    ];
+    if path.as_str().contains(old) {
+        return Err(ErrorKind::InvalidArgument);
+    }
+    Ok(())
 }
 
 /// Returns whether a server before 3.8.1 omits the stat of such a create in a transaction (ZOOKEEPER-4026).

@@ -165,7 +165,8 @@ impl IntoFuture for GetStat {
 
 /// Lists the children of a node; created by [`Session::list`](crate::Session::list).
 ///
-/// Returns the names of the children, in no particular order, and the stat of the node.
+/// Returns the names of the children, in no particular order, and the stat of the node. Names that no [`NodePath`] can
+/// have are left out with a warning; servers of `ZooKeeper` have none.
 /// The server that answers may lag behind the others; [`Session::sync`](crate::Session::sync) first makes it catch up.
 ///
 /// # Errors

@@ -66,12 +66,13 @@ fn exactly_the_characters_the_server_refuses_are_refused() {
         .filter_map(char::from_u32)
         .filter(|&c| c != '/' && c != '.')
     {
-        // The server's own rule, over UTF-16 units.
+        // The rule of 3.4, over UTF-16 units.
         let refused = character.encode_utf16(&mut [0; 2]).iter().any(|&unit| {
-            unit <= 0x1f
-                || (0x7f..=0x9f).contains(&unit)
-                || (0xd800..=0xf8ff).contains(&unit)
-                || (0xfff0..=0xffff).contains(&unit)
+            unit == 0
+                || unit > 0 && unit < 0x1f
+                || unit > 0x7f && unit < 0x9f
+                || unit > 0xd800 && unit < 0xf8ff
+                || unit > 0xfff0 && unit < 0xffff
         });
         assert_eq!(
             NodePath::parse(&format!("/{character}")).is_err(),
@@ -115,6 +116,16 @@ fn parents_end_at_the_root() {
     assert_eq!((path.name(), NodePath::root().name()), (Some("c"), None));
     assert_eq!(NodePath::root().parent(), None);
     assert_eq!(NodePath::root().ancestors().count(), 0);
+}
+
+#[test]
+fn names_are_paths_of_one_component() {
+    for name in ["a", "...", "b c", "\u{7f}", "é-.", "a~"] {
+        assert!(is_name(name), "{name:?}");
+    }
+    for name in ["", ".", "..", "a/b", "/", "a\0", "😀"] {
+        assert!(!is_name(name), "{name:?}");
+    }
 }
 
 #[test]

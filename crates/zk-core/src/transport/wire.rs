@@ -601,25 +601,45 @@ fn watching(watch: wire::Watch, epoch: u64, link: LinkReceiver) -> Watching {
         let is_lost = |link: &Link| {
             link.breaks >= epoch || !matches!(link.phase, Phase::Up | Phase::ReadOnly)
         };
-        let event = tokio::select! {
-            // What came over the connection before it was lost is reported.
-            biased;
-            event = watch.next() => event.filter(|_| watch.epoch() == epoch),
-            _ = link.wait_for(is_lost) => None,
-        };
-        let changed = event.and_then(|event| {
-            Some(WatchNotification::Changed {
-                path: NodePath::parse(&event.path).ok()?,
-                event: event_of(event.kind?),
-                zxid: event.zxid,
-            })
-        });
-        // A change that cannot be reported is like a lost link.
-        Some(match changed {
-            Some(changed) => (changed, Some((watch, link))),
-            None => (WatchNotification::LinkLost, None),
-        })
+        loop {
+            let event = tokio::select! {
+                // What came over the connection before it was lost is reported.
+                biased;
+                event = watch.next() => event.filter(|_| watch.epoch() == epoch),
+                _ = link.wait_for(is_lost) => None,
+            };
+            match event.as_ref().map_or(Reported::End, reported) {
+                Reported::Change(change) => return Some((change, Some((watch, link)))),
+                Reported::Nothing => {}
+                Reported::End => return Some((WatchNotification::LinkLost, None)),
+            }
+        }
     }))
+}
+
+/// What a subscription learns of an event of a persistent watch.
+#[derive(Debug, PartialEq, Eq)]
+enum Reported {
+    Change(WatchNotification),
+    /// It concerns a node that no request can name.
+    Nothing,
+    /// The watch reports no more changes.
+    End,
+}
+
+fn reported(event: &wire::WatchEvent) -> Reported {
+    match (event.kind, NodePath::parse(&event.path)) {
+        (None, _) => Reported::End,
+        (Some(_), Err(problem)) => {
+            tracing::warn!(%problem, "an event of a node without a valid path is ignored");
+            Reported::Nothing
+        }
+        (Some(kind), Ok(path)) => Reported::Change(WatchNotification::Changed {
+            path,
+            event: event_of(kind),
+            zxid: event.zxid,
+        }),
+    }
 }
 
 const fn event_of(kind: wire::WatchEventKind) -> WatchEvent {
@@ -711,8 +731,15 @@ fn refused(code: wire::ErrorCode) -> TransportError {
             let why = "the server refuses it".to_owned();
             return TransportError::Refused(ErrorKind::InvalidArgument, Some(why));
         }
-        // It may be a failure of the server, and not a refusal.
-        _ => return TransportError::Server(code.to_string()),
+        Code::EPHEMERAL_ON_LOCAL_SESSION => {
+            let why = "a local session owns no ephemeral nodes".to_owned();
+            return TransportError::Refused(ErrorKind::InvalidArgument, Some(why));
+        }
+        code if code.leaves_outcome_unknown() => return TransportError::Server(code.to_string()),
+        code => {
+            let why = format!("the server refuses it: {code}");
+            return TransportError::Refused(ErrorKind::InvalidArgument, Some(why));
+        }
     };
     TransportError::Refused(kind, None)
 }
@@ -830,6 +857,44 @@ mod tests {
         };
         let refusal = TransportError::Refused(ErrorKind::NodeExists, None);
         assert_eq!(fault(&refused), refusal);
+    }
+
+    #[test]
+    fn every_code_that_is_a_refusal_is_reported_as_one() {
+        let outcome = |code| refused(wire::ErrorCode::new(code).unwrap());
+        for (code, why) in [
+            (-120, "a local session owns no ephemeral nodes"),
+            (-13, "the server refuses it: NewConfigNoQuorum (-13)"),
+            (-126, "the server refuses it: error -126"),
+            (-999, "the server refuses it: error -999"),
+        ] {
+            let refusal = TransportError::Refused(ErrorKind::InvalidArgument, Some(why.to_owned()));
+            assert_eq!(outcome(code), refusal);
+        }
+        for code in [-1, -4, -10, -99, -122] {
+            assert!(matches!(outcome(code), TransportError::Server(_)), "{code}");
+        }
+    }
+
+    #[test]
+    fn an_event_without_a_valid_path_ends_no_watch() {
+        let event = |path: &str, kind| wire::WatchEvent {
+            kind,
+            path: path.to_owned(),
+            zxid: Some(7),
+        };
+        let created = Some(wire::WatchEventKind::Created);
+        let change = WatchNotification::Changed {
+            path: NodePath::parse("/a/\u{7f}").unwrap(),
+            event: WatchEvent::Created,
+            zxid: Some(7),
+        };
+        assert_eq!(
+            reported(&event("/a/\u{7f}", created)),
+            Reported::Change(change)
+        );
+        assert_eq!(reported(&event("/a/😀", created)), Reported::Nothing);
+        assert_eq!(reported(&event("/a", None)), Reported::End);
     }
 
     #[test]

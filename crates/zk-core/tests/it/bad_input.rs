@@ -58,6 +58,15 @@ async fn bad_paths_and_too_much_data_are_refused_unsent() {
                 assert!(is_said, "{}", &text[..text.len().min(300)]);
             }
         }
+        // Servers of 3.4 accept this, so the server is asked.
+        let old = "/a\u{7f}";
+        let error = session.create(old, "").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(session.exists(old).await.unwrap(), None);
+        assert_eq!(
+            session.delete(old).await.unwrap_err().kind(),
+            ErrorKind::NoNode
+        );
         for size in [(1 << 20) + 1, 10 << 20] {
             let errors = [
                 session.create("/big", vec![0; size]).await.unwrap_err(),

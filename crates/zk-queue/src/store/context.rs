@@ -11,7 +11,7 @@ use zk_core::{
 use crate::deadline::Deadline;
 use crate::leader_clock::{LeaderClock, whole_millis};
 use crate::options::QueueOptions;
-use crate::paths::{QueuePaths, with_valid_names};
+use crate::paths::QueuePaths;
 
 /// One queue as one process accesses it.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ impl QueueContext {
         deadline: Deadline,
     ) -> Result<Vec<String>, Error> {
         match self.session.list(path).timeout(deadline.remaining()).await {
-            Ok((names, _)) => Ok(with_valid_names(names)),
+            Ok((names, _)) => Ok(names),
             Err(error) if error.is_no_node() => Ok(Vec::new()),
             Err(error) => Err(error),
         }

@@ -11,7 +11,6 @@ use super::inventory::Listing;
 use super::list_reader::ListReader;
 use crate::deadline::Deadline;
 use crate::layout::Layout;
-use crate::paths::with_valid_names;
 use crate::preconditions::{ItemsNode, Preconditions};
 
 /// The children of a node.
@@ -249,7 +248,7 @@ impl ListReader {
                 Err(error) => return Err(error),
                 Ok((names, stat, watch)) => {
                     return Ok(Children {
-                        names: with_valid_names(names),
+                        names,
                         stat: Some(stat),
                         watch,
                     });

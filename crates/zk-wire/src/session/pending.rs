@@ -107,10 +107,6 @@ impl Frame {
         }
     }
 
-    pub(super) fn is_of(&self, ticket: Ticket) -> bool {
-        self.ticket() == Some(ticket)
-    }
-
     pub(super) fn watched_path(&self) -> Option<&str> {
         self.watch.as_ref().map(|watch| watch.path.as_str())
     }

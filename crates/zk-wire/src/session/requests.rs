@@ -2,6 +2,8 @@
 //!
 //! Pure: no I/O and no clock.
 
+use std::cmp::Ordering;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::pending::{Frame, Role};
@@ -46,7 +48,7 @@ impl Session {
 
     /// Takes back a request that was not sent yet; returns `false` if it may have been.
     pub fn cancel(&mut self, ticket: Ticket) -> bool {
-        let at = self.queue.iter().position(|frame| frame.is_of(ticket));
+        let at = position_of(&self.queue, ticket);
         let cancelled = at.and_then(|at| self.queue.remove(at));
         self.queued_bytes -= cancelled.as_ref().map_or(0, Frame::payload_len);
         cancelled.is_some()
@@ -124,10 +126,10 @@ impl Session {
     /// Returns a request without a reply.
     fn frame_mut(&mut self, ticket: Ticket) -> Option<&mut Frame> {
         let queues = [&mut self.queue, &mut self.outgoing, &mut self.sent];
-        queues
-            .into_iter()
-            .flatten()
-            .find(|frame| frame.is_of(ticket))
+        queues.into_iter().find_map(|frames| {
+            let at = position_of(frames, ticket)?;
+            frames.get_mut(at)
+        })
     }
 
     pub(super) fn enqueue(&mut self, frame: Frame) {
@@ -167,6 +169,57 @@ impl Session {
                 (Support::Missing(_), ..) => {}
                 (_, _, None) if frame.is_removal() && closes_at_removals => {}
                 _ => self.outgoing.push_back(frame),
+            }
+        }
+    }
+}
+
+/// Returns the place of a request. Tickets grow in each queue; between them are requests without one.
+fn position_of(frames: &VecDeque<Frame>, ticket: Ticket) -> Option<usize> {
+    let (mut low, mut high) = (0, frames.len());
+    while low < high {
+        let middle = low.midpoint(high);
+        let mut with_ticket = (middle..high).map_while(|at| Some((at, frames.get(at)?.ticket())));
+        let Some((at, found)) = with_ticket.find_map(|(at, found)| Some((at, found?))) else {
+            high = middle;
+            continue;
+        };
+        match found.cmp(&ticket) {
+            Ordering::Equal => return Some(at),
+            Ordering::Less => low = at + 1,
+            Ordering::Greater => high = middle,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::Xid;
+
+    #[test]
+    fn a_request_is_found_among_those_with_and_without_tickets() {
+        // Each bit says whether the request at its place has a ticket.
+        for having in 0..1_u32 << 9 {
+            let is_having = |at: u32| having & (1 << at) != 0;
+            let frames: VecDeque<Frame> = (0..9)
+                .map(|at| {
+                    let ticket = Ticket(u64::from(at) * 2);
+                    let role = if is_having(at) {
+                        Role::Caller(ticket)
+                    } else {
+                        Role::Internal
+                    };
+                    Frame::new(&Request::WhoAmI, Xid::FIRST, role)
+                })
+                .collect();
+            for ticket in 0..20 {
+                let found = position_of(&frames, Ticket(ticket));
+                let expected = frames
+                    .iter()
+                    .position(|frame| frame.ticket() == Some(Ticket(ticket)));
+                assert_eq!(found, expected, "{having:b} {ticket}");
             }
         }
     }
