@@ -12,6 +12,8 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
 }
 
 /// Replaces the content of a file as a whole: readers see the old one or the new one. A pipe or a device is written to.
+///
+/// A new file is readable for this user alone: it may contain what others may not read on the servers.
 pub(crate) fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let (target, mode) = match fs::metadata(file) {
         Ok(metadata) if !metadata.is_file() => return fs::write(file, bytes),
@@ -23,7 +25,7 @@ pub(crate) fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut builder = tempfile::Builder::new();
     builder
         .prefix(TEMPORARY)
-        .permissions(fs::Permissions::from_mode(0o666));
+        .permissions(fs::Permissions::from_mode(0o600));
     let mut temporary = builder.tempfile_in(parent(&target))?;
     temporary.write_all(bytes)?;
     if let Some(mode) = mode {
@@ -62,6 +64,8 @@ mod tests {
         replace(&file, b"first").unwrap();
         let opened = fs::read_to_string(&file).unwrap();
         assert_eq!(opened, "first");
+        let mode = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600);
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         std::os::unix::fs::symlink("file", &link).unwrap();
         let before = File::open(&file).unwrap();

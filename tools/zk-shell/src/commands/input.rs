@@ -44,13 +44,30 @@ pub(super) async fn read_text(context: &Context, file: &Path) -> Result<String, 
     let file = file.to_owned();
     let read = move || {
         let (name, read) = if is_stdin {
-            ("standard input".to_owned(), io::read_to_string(io::stdin()))
+            let stdin = io::stdin().lock();
+            ("standard input".to_owned(), read_limited(stdin))
         } else {
-            (file.display().to_string(), std::fs::read_to_string(&file))
+            let file_read = File::open(&file).and_then(read_limited);
+            (file.display().to_string(), file_read)
         };
-        read.map_err(|error| Failure::operation(format!("cannot read {name}: {error}"), None))
+        match read {
+            Ok(text) if text.len() as u64 > MOST_TEXT => Err(Failure::operation(
+                format!("{name} goes on beyond {MOST_TEXT} bytes"),
+                Some("split it into several files"),
+            )),
+            Ok(text) => Ok(text),
+            Err(error) => Err(Failure::operation(
+                format!("cannot read {name}: {error}"),
+                None,
+            )),
+        }
     };
     blocking(read).await
+}
+
+/// Reads a text, and one byte more than it may have if it is longer.
+fn read_limited(input: impl Read) -> io::Result<String> {
+    io::read_to_string(input.take(MOST_TEXT + 1))
 }
 
 async fn read_stdin(context: &Context) -> Result<Vec<u8>, Failure> {
@@ -82,3 +99,5 @@ fn read_all<R: Read>(
 
 /// The argument that stands for standard input.
 pub(super) const STANDARD_INPUT: &str = "-";
+/// The longest text of commands or operations, in bytes.
+const MOST_TEXT: u64 = 64 << 20;

@@ -180,9 +180,18 @@ impl ArchiveFile {
     }
 
     /// Copies a stream into a file without a name, so that it can be read twice.
-    pub(crate) fn from_stream(mut stream: impl io::Read) -> io::Result<Self> {
+    pub(crate) fn from_stream(stream: impl io::Read) -> io::Result<Self> {
+        Self::from_limited(stream, MAX_STREAM)
+    }
+
+    fn from_limited(stream: impl io::Read, limit: u64) -> io::Result<Self> {
         let mut file = tempfile::tempfile()?;
-        io::copy(&mut stream, &mut file)?;
+        if io::copy(&mut stream.take(limit + 1), &mut file)? > limit {
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("it goes on beyond {limit} bytes; import a file instead"),
+            ));
+        }
         file.rewind()?;
         Self::of(file)
     }
@@ -216,6 +225,8 @@ impl ArchiveFile {
 
 /// The directory of an export until it has its name.
 const DIRECTORY: &str = "export";
+/// How many bytes are copied from a stream: more would fill the disk with what may have no end.
+const MAX_STREAM: u64 = 8 << 30;
 /// The longest data of a node: more does not fit into a reply that clients read.
 pub(crate) const MAX_DATA: u64 = 16 << 20;
 

@@ -33,7 +33,24 @@ pub(super) fn begin(directory: &Path, header: &Header) -> io::Result<()> {
 
 /// Writes a node.
 pub(super) fn add(directory: &Path, node: &SubtreeNode) -> io::Result<()> {
-    let location = directory.join(path_of(&node.path));
+    let below = path_of(&node.path);
+    if let Some(length) = below
+        .iter()
+        .map(std::ffi::OsStr::len)
+        .find(|length| *length > MAX_NAME)
+    {
+        let (path, help) = (
+            &node.path,
+            "export to a tar or JSON file, which has no such limit",
+        );
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidFilename,
+            format!(
+                "the node {path:?} has a name of {length} bytes as a file, and files have at most {MAX_NAME}; {help}"
+            ),
+        ));
+    }
+    let location = directory.join(below);
     make(&location)?;
     if !node.data.is_empty() {
         write(&location.join(DATA), &node.data)?;
@@ -44,6 +61,9 @@ pub(super) fn add(directory: &Path, node: &SubtreeNode) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// The longest name of a file on most file systems, in bytes.
+const MAX_NAME: usize = 255;
 
 /// Writes the trailer, once everything else is on the disk.
 pub(super) fn finish(directory: &Path, summary: &Summary) -> io::Result<()> {
@@ -220,6 +240,22 @@ mod tests {
             Ok(())
         });
         read.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_name_that_no_file_can_have_is_refused_with_the_node_and_the_remedy() {
+        let temporary = tempfile::tempdir().unwrap();
+        let at = temporary.path().join("export");
+        begin(&at, &Header::new("/app")).unwrap();
+        let (fits, long) = ("x".repeat(255), "é".repeat(60));
+        for node in nodes(&[("", ""), (&fits, "")]) {
+            add(&at, &node).unwrap();
+        }
+        let error = add(&at, &nodes(&[(&long, "")])[0]).unwrap_err().to_string();
+        assert!(
+            error.contains(&long) && error.contains("a tar or JSON file"),
+            "{error}"
+        );
     }
 
     #[test]

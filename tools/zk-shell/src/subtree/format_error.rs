@@ -39,8 +39,17 @@ impl std::fmt::Display for FormatError {
         if self.location.is_empty() {
             f.write_str(&self.problem)
         } else {
-            // A name in a hostile file must not reach the terminal as it is.
-            write!(f, "{}: {}", self.location.escape_debug(), self.problem)
+            // A name in a hostile file must not reach the terminal as it is, nor fill it.
+            let location: String = self.location.chars().take(MAX_LOCATION).collect();
+            let cut = if location.len() < self.location.len() {
+                "…"
+            } else {
+                ""
+            };
+            write!(f, "{}{cut}: {}", location.escape_debug(), self.problem)
         }
     }
 }
+
+/// How many characters of a location are shown.
+const MAX_LOCATION: usize = 300;

@@ -101,9 +101,19 @@ pub(super) fn read(file: impl Read, on_node: OnNode<'_>) -> Result<(Header, Summ
         validator.accept(&location, &node)?;
         on_node(node)
     };
-    for entry in archive.entries().map_err(damaged)? {
+    let mut long_name = None;
+    // The entries as they are: otherwise a long name is read whole, however long, before it is returned.
+    for entry in archive.entries().map_err(damaged)?.raw(true) {
         let mut entry = entry.map_err(damaged)?;
-        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        if let Some(name) = name_of_next(&mut entry)? {
+            if long_name.replace(name).is_some() {
+                return Err(FormatError::whole("an entry has two long names"));
+            }
+            continue;
+        }
+        let name = long_name.take();
+        let name = name.unwrap_or_else(|| entry.path_bytes().into_owned());
+        let name = String::from_utf8_lossy(&name).into_owned();
         let location = format!("entry {name}");
         let refused = |problem: &str| FormatError::new(location.clone(), problem);
         if trailer.is_some() {
@@ -156,6 +166,39 @@ pub(super) fn read(file: impl Read, on_node: OnNode<'_>) -> Result<(Header, Summ
     Ok((header, validator.finish(&trailer)?))
 }
 
+/// Returns the name that an entry gives to the next one, because it does not fit into a header; `None` if it is an entry
+/// of its own.
+fn name_of_next(entry: &mut tar::Entry<'_, impl Read>) -> Result<Option<Vec<u8>>, FormatError> {
+    let kind = entry.header().entry_type();
+    if !matches!(kind, EntryType::GNULongName | EntryType::XHeader) {
+        return Ok(None);
+    }
+    let location = "the name of an entry";
+    if entry.size() > MAX_NAME {
+        return Err(FormatError::new(
+            location,
+            format!("it is longer than {MAX_NAME} bytes, and no node has such a path"),
+        ));
+    }
+    let bytes = read_whole(entry, location)?;
+    if kind == EntryType::GNULongName {
+        let end = bytes.iter().position(|byte| *byte == 0);
+        return Ok(Some(bytes[..end.unwrap_or(bytes.len())].to_vec()));
+    }
+    let mut name = None;
+    for record in tar::PaxExtensions::new(&bytes) {
+        let record = record.map_err(|error| FormatError::io(location, &error))?;
+        match record.key_bytes() {
+            b"path" => name = Some(record.value_bytes().to_vec()),
+            b"size" => return Err(FormatError::new(location, "a PAX record has another size")),
+            // Times and owners.
+            _ => {}
+        }
+    }
+    name.map(Some)
+        .ok_or_else(|| FormatError::new(location, "a PAX record has no path"))
+}
+
 /// Reads the bytes of an entry, which must be a regular file or a directory.
 fn content(entry: &mut tar::Entry<'_, impl Read>, location: &str) -> Result<Vec<u8>, FormatError> {
     if !matches!(
@@ -173,6 +216,14 @@ fn content(entry: &mut tar::Entry<'_, impl Read>, location: &str) -> Result<Vec<
             format!("it is longer than {MAX_DATA} bytes, and no node is"),
         ));
     }
+    read_whole(entry, location)
+}
+
+/// Reads the bytes of an entry whose size was checked.
+fn read_whole(
+    entry: &mut tar::Entry<'_, impl Read>,
+    location: &str,
+) -> Result<Vec<u8>, FormatError> {
     let mut bytes = Vec::new();
     match entry.read_to_end(&mut bytes) {
         Ok(read) if read as u64 == entry.size() => Ok(bytes),
@@ -202,6 +253,9 @@ fn parse(name: &str, is_directory: bool) -> Option<(String, Option<&str>)> {
     let decoded: Option<Vec<String>> = names.into_iter().map(file_name::decode).collect();
     Some((decoded?.join("/"), file))
 }
+
+/// The longest name of an entry, in bytes.
+const MAX_NAME: u64 = 64 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -285,6 +339,83 @@ mod tests {
         let endless = header.as_bytes().chain(io::repeat(b'{'));
         let error = read(endless, &mut |_| Ok(())).unwrap_err();
         assert!(error.to_string().contains("longer than"), "{error}");
+    }
+
+    /// An entry that gives a name of this length to the next one.
+    fn named(kind: EntryType, size: u64) -> tar::Header {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(size);
+        header.as_old_mut().name[..13].copy_from_slice(b"././@LongLink");
+        header.set_cksum();
+        header
+    }
+
+    #[test]
+    fn a_name_that_claims_to_be_huge_is_not_read() {
+        let first = [(HEADER, EntryType::Regular, r#"{"zk-subtree":1,"root":"/"}"#)];
+        let mut first = tar_of(&first);
+        // Without the two blocks of the end.
+        first.truncate(first.len() - 2 * BLOCK);
+        for kind in [
+            EntryType::GNULongName,
+            EntryType::GNULongLink,
+            EntryType::XHeader,
+            EntryType::XGlobalHeader,
+        ] {
+            let mut read_bytes = 0;
+            let endless = io::repeat(b'a').take(1 << 40);
+            let mut counted = CountedReader(endless, &mut read_bytes);
+            let header = named(kind, 1 << 40);
+            let file = first
+                .chain(header.as_bytes().as_slice())
+                .chain(&mut counted);
+            let error = read(file, &mut |_| Ok(())).unwrap_err().to_string();
+            assert!(
+                error.contains("longer than") || error.contains("neither a file nor a directory"),
+                "{kind:?}: {error}"
+            );
+            assert!(read_bytes < 1 << 20, "{kind:?}: {read_bytes} bytes");
+        }
+    }
+
+    /// Counts what is read.
+    struct CountedReader<'a, R>(R, &'a mut u64);
+
+    impl<R: Read> Read for CountedReader<'_, R> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let read = self.0.read(buffer)?;
+            *self.1 += read as u64;
+            Ok(read)
+        }
+    }
+
+    #[test]
+    fn long_names_are_read_as_gnu_and_as_pax_write_them() {
+        let name = "x".repeat(200);
+        let long = format!("tree/{name}");
+        let record = format!(" path={long}\n");
+        let record = format!("{}{record}", record.len() + 3);
+        for (kind, text) in [
+            (EntryType::GNULongName, format!("{long}\0")),
+            (EntryType::XHeader, record),
+        ] {
+            let mut found = Vec::new();
+            let trailer = r#"{"nodes":2,"bytes":0}"#;
+            let entries = [
+                (HEADER, EntryType::Regular, r#"{"zk-subtree":1,"root":"/"}"#),
+                ("tree", EntryType::Directory, ""),
+                ("././@LongLink", kind, &text),
+                ("tree/short", EntryType::Directory, ""),
+                (TRAILER, EntryType::Regular, trailer),
+            ];
+            // The trailer has a checksum that is not computed here.
+            drop(read(&tar_of(&entries)[..], &mut |node| {
+                found.push(node);
+                Ok(())
+            }));
+            assert_eq!(found, nodes(&[("", ""), (&name, "")]), "{kind:?}");
+        }
     }
 
     /// Replaces a byte; if that is in the header of an entry, the header gets the checksum that it needs to be read.

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -39,7 +40,13 @@ impl Recorder {
     /// Creates the file, which must not exist.
     pub(crate) async fn create(file: &Path) -> Result<(Self, RecordingResult), Failure> {
         let path = file.to_owned();
-        let created = blocking(move || File::create_new(path)).await;
+        let created = blocking(move || {
+            let mut options = File::options();
+            options.write(true).create_new(true);
+            // It has names that others may not read on the servers.
+            options.mode(0o600).open(path)
+        })
+        .await;
         let created = created.map_err(|error| {
             Failure::operation(
                 format!("cannot create the recording {}: {error}", file.display()),

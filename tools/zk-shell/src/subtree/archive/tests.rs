@@ -187,3 +187,11 @@ fn the_name_of_a_file_shows_the_format() {
         assert_eq!(Format::of(Path::new(name)), format, "{name}");
     }
 }
+
+#[test]
+fn a_stream_without_an_end_is_not_copied() {
+    let error = ArchiveFile::from_limited(io::repeat(b'{'), 1000).unwrap_err();
+    assert!(error.to_string().contains("beyond 1000 bytes"), "{error}");
+    let whole = ArchiveFile::from_limited(&b"{".repeat(1000)[..], 1000).unwrap();
+    assert!(matches!(whole, ArchiveFile::Json(_)));
+}
