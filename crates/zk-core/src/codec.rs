@@ -29,8 +29,9 @@
 //!
 //! A [`DecodeError`] contains the format, the problem, its [`Position`] in the data if known, and the path of the node
 //! if an operation added it.
-//! It may quote the invalid part of the data, as serde does for a value of an unexpected type. Do not log these errors
-//! if the values contain secrets.
+//! Who may write the node chooses its text. So the problem is at most 300 characters long, on one line, with control
+//! characters escaped; and a value that serde quotes, because it has an unexpected type, is left out: it may be a
+//! secret. Names of fields are not. [`DecodeError::message_with_value`] has the value.
 //!
 //! Pure: no I/O and no clock.
 
@@ -38,6 +39,7 @@ use std::fmt;
 
 use crate::path::NodePath;
 
+mod foreign_text;
 #[cfg(feature = "gzip")]
 mod gzip;
 #[cfg(feature = "json")]
@@ -141,17 +143,33 @@ struct Repr {
     format: &'static str,
     kind: DecodeErrorKind,
     message: String,
+    with_value: WithValue,
     position: Option<Position>,
     path: Option<NodePath>,
 }
 
+/// A message that may quote a value of the data.
+#[derive(Clone, PartialEq, Eq)]
+struct WithValue(String);
+
+impl fmt::Debug for WithValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
 impl DecodeError {
     /// Creates an error for data that is not valid `format`, for custom [`Codec`]s.
+    ///
+    /// The message may contain any part of the data: it is escaped and cut, and a value that serde quotes is left out of
+    /// [`message`](Self::message). Leave out others that may be secrets.
     pub fn new(format: &'static str, kind: DecodeErrorKind, message: impl Into<String>) -> Self {
+        let message = message.into();
         Self(Box::new(Repr {
             format,
             kind,
-            message: message.into(),
+            message: foreign_text::shown(&foreign_text::without_value(&message)),
+            with_value: WithValue(foreign_text::shown(&message)),
             position: None,
             path: None,
         }))
@@ -181,9 +199,15 @@ impl DecodeError {
         self.0.kind
     }
 
-    /// Returns the description of the problem, without format, position and path.
+    /// Returns the description of the problem, without format, position and path: one line of at most 300 characters.
     pub fn message(&self) -> &str {
         &self.0.message
+    }
+
+    /// Returns the description with the value that it is about, if serde quotes one. No other output of the error
+    /// contains that. Do not log it if the values of the node may be secrets.
+    pub fn message_with_value(&self) -> &str {
+        &self.0.with_value.0
     }
 
     /// Returns the position of the error in the data, if known.

@@ -67,21 +67,31 @@ pub(crate) fn json(document: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Returns whether a terminal acts upon a character, or shows nothing for it.
+/// Returns whether a terminal acts upon a character, or shows nothing for it: control characters, those that Unicode says
+/// are ignored by default, and those that annotate text or are blank.
 fn is_risky(c: char) -> bool {
     let is_line_or_tab = matches!(c, '\n' | '\t');
     (c.is_control() && !is_line_or_tab)
         || matches!(
             c,
             '\u{ad}'
+                | '\u{34f}'
                 | '\u{61c}'
-                | '\u{180e}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
                 | '\u{200b}'..='\u{200f}'
                 | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}'
+                | '\u{2800}'
+                | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}'
                 | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e007f}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
         )
 }
 
@@ -136,5 +146,34 @@ mod tests {
     fn bytes_that_are_no_text_are_shown_in_hexadecimal() {
         assert_eq!(bytes(b"a\xffb\xc3"), "a\\xffb\\xc3");
         assert_eq!(bytes(b"\x1b[0m\x80"), "\\u{1b}[0m\\x80");
+    }
+
+    #[test]
+    fn no_invisible_character_is_left() {
+        // Unicode's default-ignorable code points, and two blanks.
+        for range in [
+            0xad..=0xad,
+            0x34f..=0x34f,
+            0x61c..=0x61c,
+            0x115f..=0x1160,
+            0x17b4..=0x17b5,
+            0x180b..=0x180f,
+            0x200b..=0x200f,
+            0x202a..=0x202e,
+            0x2060..=0x206f,
+            0x2800..=0x2800,
+            0x3164..=0x3164,
+            0xfe00..=0xfe0f,
+            0xfeff..=0xfeff,
+            0xffa0..=0xffa0,
+            0xfff0..=0xfffb,
+            0x1bca0..=0x1bca3,
+            0x1d173..=0x1d17a,
+            0xe0000..=0xe0fff,
+        ] {
+            for c in range.filter_map(char::from_u32) {
+                assert_eq!(line(&c.to_string()), c.escape_default().to_string());
+            }
+        }
     }
 }

@@ -26,6 +26,25 @@ fn text_that_is_not_utf_8_is_refused_with_its_place() {
 }
 
 #[test]
+fn foreign_text_in_an_error_is_one_short_line() {
+    let hostile = format!("a\nINFO granted\u{1b}[2J{}", "x".repeat(900_000));
+    for error in [
+        DecodeError::new("INI", DecodeErrorKind::Syntax, &*hostile),
+        DecodeError::new("INI", DecodeErrorKind::Shape, format!("key {hostile}")),
+    ] {
+        for text in [
+            error.to_string(),
+            format!("{error:?}"),
+            error.message_with_value().to_owned(),
+        ] {
+            assert!(!text.contains(char::is_control), "{text:?}");
+            assert!(text.len() < 1000, "{} bytes", text.len());
+        }
+        assert!(error.message().contains("a\\nINFO granted\\u{1b}[2J"));
+    }
+}
+
+#[test]
 fn position_counts_lines_and_characters_from_one() {
     let data = "é\nüx\n".as_bytes();
     for (offset, expected) in [
@@ -107,7 +126,7 @@ mod formats {
                 "{\"é\": 1, \"size\": \"much\"}".as_bytes(),
                 Shape,
                 Some((1, 23, 23)),
-                "invalid type: string \"much\", expected u16",
+                "invalid type: string, expected u16",
             ),
             (b"{}", Shape, Some((1, 2, 1)), "missing field `size`"),
             (
@@ -145,7 +164,7 @@ mod formats {
                 b"size = \"much\"\n",
                 Shape,
                 Some((1, 8, 7)),
-                "invalid type: string \"much\", expected u16 in `size`",
+                "invalid type: string, expected u16 in `size`",
             ),
             (
                 b"hosts = []\n",
@@ -303,6 +322,47 @@ mod compressed {
             data[at] = byte;
             // The header has bytes that say nothing of the content; the content is under a checksum.
             prop_assert!(codec.decode(&data).is_ok_and(|read| read == words) || codec.decode(&data).is_err());
+        }
+    }
+}
+
+/// A configuration that somebody writes a secret, or a line of a log, into the wrong place of.
+#[cfg(all(feature = "json", feature = "toml"))]
+#[test]
+fn a_value_of_the_wrong_type_is_not_in_its_error() {
+    #[derive(Debug, serde::Serialize, serde::Deserialize)]
+    struct Settings {
+        size: u16,
+        mode: Mode,
+    }
+    #[derive(Debug, serde::Serialize, serde::Deserialize)]
+    enum Mode {
+        Fast,
+    }
+    let fast = r#""Fast""#;
+    for (size, mode) in [
+        (r#""hunter2""#, fast),
+        ("12345678", fast),
+        ("-12345678", fast),
+        ("1234567.8", fast),
+        ("7", r#""hunter2""#),
+        ("7", r#""hunter2, expected \n `x`""#),
+    ] {
+        let json = format!("{{\"size\": {size}, \"mode\": {mode}}}");
+        let toml = format!("size = {size}\nmode = {mode}\n");
+        let json: Result<Settings, _> = Json.decode(json.as_bytes());
+        let toml: Result<Settings, _> = Toml.decode(toml.as_bytes());
+        for error in [json.unwrap_err(), toml.unwrap_err()] {
+            let text = format!("{error} {error:?}");
+            for value in ["hunter2", "1234567"] {
+                assert!(!text.contains(value), "{text}");
+            }
+            let asked = error.message_with_value();
+            assert!(
+                asked.contains("hunter2") || asked.contains("1234567"),
+                "{asked}"
+            );
+            assert!(!asked.contains('\n'), "{asked}");
         }
     }
 }
