@@ -2,12 +2,62 @@
 //!
 //! Pure: no I/O and no clock.
 
+use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
+
+use zk_wire::Host;
 
 use crate::connect_string::{ConnectString, ServerAddress};
 
-/// The newest configuration that an application's sessions have seen.
-pub(crate) type TrackedServers = Arc<Mutex<NewestServers>>;
+/// The newest configuration that an application's sessions have seen, and which of its servers are used.
+#[derive(Debug, Clone)]
+pub(crate) struct TrackedServers {
+    pub(crate) newest: Arc<Mutex<NewestServers>>,
+    pub(crate) filter: ServerFilter,
+}
+
+/// Which servers of a configuration are used: whoever sends one chooses them, and they are sent the credentials.
+#[derive(Clone)]
+pub(crate) enum ServerFilter {
+    /// Those whose names are in the domain of a name of the connect string, and those of the connect string itself.
+    SameDomain,
+    /// Those that the application names.
+    Application(Arc<dyn Fn(&ServerAddress) -> bool + Send + Sync>),
+}
+
+impl ServerFilter {
+    /// Returns whether a server is used beside those of the connect string.
+    pub(crate) fn accepts(&self, server: &ServerAddress, connect_string: &[Host]) -> bool {
+        match self {
+            Self::SameDomain => connect_string
+                .iter()
+                .any(|known| *known == server.0 || is_same_domain(&known.name, server.host())),
+            Self::Application(accepts) => accepts(server),
+        }
+    }
+}
+
+impl fmt::Debug for ServerFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SameDomain => "SameDomain",
+            Self::Application(_) => "Application",
+        })
+    }
+}
+
+/// Returns whether two names of hosts differ in their first part only. Addresses, and names without a domain, have none.
+fn is_same_domain(one: &str, other: &str) -> bool {
+    let domain = |name: &str| -> Option<String> {
+        let name = name.trim_end_matches('.');
+        let is_address = name.contains(':') || name.parse::<IpAddr>().is_ok();
+        let (_, domain) = name.split_once('.').filter(|_| !is_address)?;
+        // `zk1.com` and `evil.com` have no domain in common that somebody owns.
+        domain.contains('.').then(|| domain.to_ascii_lowercase())
+    };
+    domain(one).is_some_and(|one| Some(one) == domain(other))
+}
 
 /// The servers of a configuration, with its version; empty without one.
 #[derive(Debug, Default)]
@@ -128,6 +178,55 @@ mod tests {
             assert_eq!(config.text(), text);
         }
         assert_eq!(EnsembleConfig::new(b"\xff\nversion=2").version(), Some(2));
+    }
+
+    #[test]
+    fn hosts_of_another_domain_are_not_used() {
+        let filter = ServerFilter::SameDomain;
+        let accepts = |known: &str, server: &str| {
+            let host = |name: &str| Host {
+                name: name.to_owned(),
+                port: 2181,
+            };
+            filter.accepts(&ServerAddress(host(server)), &[host(known)])
+        };
+        for (known, server) in [
+            ("zk1.prod.example.org", "zk4.prod.example.org"),
+            ("zk1.prod.example.org", "ZK4.Prod.Example.Org."),
+            ("10.0.0.1", "10.0.0.1"),
+            ("zk1", "zk1"),
+            ("fe80::1", "fe80::1"),
+        ] {
+            assert!(accepts(known, server), "{known} {server}");
+        }
+        for (known, server) in [
+            ("zk1.prod.example.org", "zk4.test.example.org"),
+            ("zk1.prod.example.org", "prod.example.org"),
+            ("zk1.prod.example.org", "zk1.prod.example.org.evil.org"),
+            ("zk1.prod.example.org", "127.0.0.1"),
+            ("zk1.com", "evil.com"),
+            ("10.0.0.1", "10.0.0.2"),
+            ("fe80::1.2.3.4", "fe81::1.2.3.4"),
+            ("zk1", "zk2"),
+            ("localhost", "evil"),
+        ] {
+            assert!(!accepts(known, server), "{known} {server}");
+        }
+        let other_port = ServerAddress(Host {
+            name: "127.0.0.1".to_owned(),
+            port: 24200,
+        });
+        let known = Host {
+            name: "127.0.0.1".to_owned(),
+            port: 2181,
+        };
+        assert!(!filter.accepts(&other_port, &[known]));
+        let chosen = ServerFilter::Application(Arc::new(|server| server.port() == 2181));
+        let any = ServerAddress(Host {
+            name: "evil".to_owned(),
+            port: 2181,
+        });
+        assert!(chosen.accepts(&any, &[]));
     }
 
     fn addresses(text: &str) -> Vec<String> {

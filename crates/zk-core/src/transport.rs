@@ -6,13 +6,13 @@
 
 use std::fmt;
 use std::pin::Pin;
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "sasl", feature = "tls"))]
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::acl::Acl;
 use crate::connect_string::ConnectString;
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "sasl", feature = "tls"))]
 use crate::connect_string::ServerAddress;
 use crate::credentials::Credentials;
 use crate::ensemble_config::TrackedServers;
@@ -101,6 +101,9 @@ pub(crate) struct ConnectOptions<'a> {
     /// A user and a password.
     #[cfg(feature = "sasl")]
     pub(crate) sasl: Option<(&'a str, &'a str)>,
+    /// Receives which server has not proved last that it knows the password, and why.
+    #[cfg(feature = "sasl")]
+    pub(crate) unproved: &'a Mutex<Option<(ServerAddress, String)>>,
 }
 
 /// One ZooKeeper session on the wire. It tries each request once, on the current connection.

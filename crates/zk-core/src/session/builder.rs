@@ -2,7 +2,8 @@
 
 #[cfg(feature = "sasl")]
 use std::fmt;
-#[cfg(feature = "tls")]
+use std::sync::Arc;
+#[cfg(any(feature = "sasl", feature = "tls"))]
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -10,12 +11,10 @@ use tokio::time::Instant;
 
 use crate::acl::Acl;
 use crate::connect_diagnosis::{ConnectDiagnosis, diagnose};
-#[cfg(feature = "tls")]
-use crate::connect_string::ServerAddress;
-use crate::connect_string::{ConnectString, ParseConnectStringError};
+use crate::connect_string::{ConnectString, ParseConnectStringError, ServerAddress};
 use crate::credentials::Credentials;
 use crate::deadline::Deadline;
-use crate::ensemble_config::TrackedServers;
+use crate::ensemble_config::{ServerFilter, TrackedServers};
 use crate::error::{Error, ErrorKind};
 use crate::path::NodePath;
 use crate::retry::RetryPolicy;
@@ -244,10 +243,35 @@ impl SessionBuilder {
     /// [`EnsembleConfig::client_addresses`](crate::EnsembleConfig::client_addresses)), and so is that of servers before
     /// 3.5, which have none. Costs one watch, one round trip, and another one for each change.
     ///
+    /// Whoever answers for a server of the connect string chooses what the configuration contains, and its servers are sent
+    /// the session's credentials: with [`digest_auth`](Self::digest_auth), the password.
+    /// So those servers alone are used whose names are in the domain of a name of the connect string (`zk4.example.org`
+    /// beside `zk1.example.org`), and those of the connect string itself. For addresses, and for names without a domain,
+    /// [`track_servers`](Self::track_servers) says which ones are used.
+    ///
     /// The configuration has no encrypted ports: with [`tls`](Self::tls) it is a [`ConnectError::InvalidOption`], and so it
     /// is with [`ProtocolClient::ZookeeperClient`], whose servers cannot be replaced.
-    pub fn track_ensemble(mut self) -> Self {
-        self.tracked_servers = Some(TrackedServers::default());
+    pub fn track_ensemble(self) -> Self {
+        self.track_filtered(ServerFilter::SameDomain)
+    }
+
+    /// Follows the dynamic configuration of the ensemble as [`track_ensemble`](Self::track_ensemble) does, and uses those
+    /// of its servers for which `is_ours` returns true, whatever their names are.
+    ///
+    /// It runs on the task of the session and must not block. The credentials of the session are sent to each such server:
+    /// permit no address at which another user could listen.
+    pub fn track_servers(
+        self,
+        is_ours: impl Fn(&ServerAddress) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.track_filtered(ServerFilter::Application(Arc::new(is_ours)))
+    }
+
+    fn track_filtered(mut self, filter: ServerFilter) -> Self {
+        self.tracked_servers = Some(TrackedServers {
+            newest: Arc::default(),
+            filter,
+        });
         self
     }
 
@@ -311,6 +335,8 @@ impl SessionBuilder {
         let for_attempts = Deadline::after(self.connect_timeout.saturating_sub(for_probe));
         #[cfg(feature = "tls")]
         let tls_failure = Mutex::default();
+        #[cfg(feature = "sasl")]
+        let unproved = Mutex::default();
         let options = ConnectOptions {
             servers: &servers,
             session_timeout: self.session_timeout,
@@ -328,6 +354,8 @@ impl SessionBuilder {
                 .sasl
                 .as_ref()
                 .map(|SaslUser { user, password }| (user.as_str(), password.as_str())),
+            #[cfg(feature = "sasl")]
+            unproved: &unproved,
         };
         let connected = for_attempts
             // Boxed because it is large, with encryption above all, and waited for once in the life of a session.
@@ -338,6 +366,12 @@ impl SessionBuilder {
             && let Ok(Some((server, source))) = tls_failure.into_inner()
         {
             return Err(ConnectError::NotEncrypted { server, source });
+        }
+        #[cfg(feature = "sasl")]
+        if !matches!(connected, Some(Ok(_)))
+            && let Ok(Some((server, problem))) = unproved.into_inner()
+        {
+            return Err(ConnectError::NotProved { server, problem });
         }
         match connected {
             Some(Ok(transport)) => Ok((transport, servers)),
@@ -362,6 +396,10 @@ impl SessionBuilder {
                 }
                 Err(TransportError::Ended(SessionEnd::AuthRequired)) => {
                     return Err(ConnectError::AuthRequired);
+                }
+                #[cfg(feature = "sasl")]
+                Err(TransportError::Refused(ErrorKind::AuthFailed, Some(_))) => {
+                    return Err(ConnectError::AuthFailed);
                 }
                 #[cfg(feature = "tls")]
                 Err(TransportError::Refused(ErrorKind::InvalidArgument, Some(problem))) => {
@@ -525,6 +563,19 @@ pub enum ConnectError {
         server: ServerAddress,
         /// What failed there.
         source: TlsFailure,
+    },
+    /// A server has not proved that it knows the user's password, and no other one has granted a session.
+    ///
+    /// It may be another server in its place; or it has another password for the user, or no SASL. It was sent proofs
+    /// that this client knows the password, at most three, and neither the password nor any request.
+    #[cfg(feature = "sasl")]
+    #[error("no session, because {server} did not prove that it knows the password: {problem}")]
+    #[non_exhaustive]
+    NotProved {
+        /// The server that was tried last.
+        server: ServerAddress,
+        /// What failed there.
+        problem: String,
     },
     /// No server granted a session within the connect timeout.
     #[error(transparent)]

@@ -15,7 +15,7 @@ use super::{
     WatchNotification, Watched, Watching,
 };
 use crate::acl::{Acl, AclEntry, Permissions};
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "sasl", feature = "tls"))]
 use crate::connect_string::ServerAddress;
 use crate::credentials::Credentials;
 use crate::error::ErrorKind;
@@ -87,7 +87,20 @@ impl WireTransport {
             None => wire::Client::new(hosts, config),
         };
         let mut states = client.states();
+        #[cfg(feature = "sasl")]
+        let mut proofs_left = MOST_PROOFS * servers.servers().len();
         let decided = states.wait_for(|state| match state {
+            #[cfg(feature = "sasl")]
+            wire::ConnectionState::Disconnected {
+                why: Some(wire::Loss::Sasl { host, why }),
+            } => {
+                let failure = (ServerAddress(host.clone()), why.to_string());
+                let noted = options.unproved.lock();
+                *noted.unwrap_or_else(PoisonError::into_inner) = Some(failure);
+                // Each one shows the server what the password makes of a number that it chose.
+                proofs_left = proofs_left.saturating_sub(1);
+                proofs_left == 0
+            }
             #[cfg(feature = "tls")]
             wire::ConnectionState::Disconnected {
                 why: Some(wire::Loss::Tls { server, why }),
@@ -110,6 +123,13 @@ impl WireTransport {
             }) => {
                 let problem = Some(why.to_string());
                 return Err(TransportError::Refused(ErrorKind::InvalidArgument, problem));
+            }
+            #[cfg(feature = "sasl")]
+            Ok(wire::ConnectionState::Disconnected {
+                why: Some(wire::Loss::Sasl { why, .. }),
+            }) => {
+                let problem = Some(why.to_string());
+                return Err(TransportError::Refused(ErrorKind::AuthFailed, problem));
             }
             Ok(wire::ConnectionState::Disconnected { .. }) | Err(_) => {
                 return Err(TransportError::Ended(SessionEnd::RuntimeEnded));
@@ -170,6 +190,10 @@ async fn ask(
         None => client.request(request).await,
     }
 }
+
+/// How often each server, on average, is asked to prove that it knows the password.
+#[cfg(feature = "sasl")]
+const MOST_PROOFS: usize = 3;
 
 fn credentials(credentials: &Credentials) -> wire::Credentials {
     wire::Credentials {

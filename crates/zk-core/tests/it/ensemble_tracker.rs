@@ -23,7 +23,7 @@ async fn reconfigurable() -> Ensemble {
 fn tracking(server: &Server) -> SessionBuilder {
     Session::builder(server.client_address().to_string())
         .client(ProtocolClient::ZkWire)
-        .track_ensemble()
+        .track_servers(|server| server.host() == "127.0.0.1")
         .session_timeout(OPERATION)
         .connect_timeout(OPERATION)
         .operation_timeout(OPERATION)

@@ -101,7 +101,10 @@ impl Session {
         };
         let nonce = self.authentication.nonces.u128(..).to_be_bytes();
         let started = mechanism.start(host, nonce);
-        let (exchange, token) = started.map_err(Loss::Sasl)?;
+        let (exchange, token) = started.map_err(|why| Loss::Sasl {
+            host: host.clone(),
+            why,
+        })?;
         self.authentication.exchange = Some(exchange);
         self.authentication.first_token = Some(token);
         Ok(())
@@ -134,7 +137,14 @@ impl Session {
         let Some(exchange) = &mut self.authentication.exchange else {
             return Ok(());
         };
-        match exchange.step(&token).map_err(Loss::Sasl)? {
+        let host = match &self.phase {
+            Phase::Up { server, .. } | Phase::Handshake { server, .. } => server.host.clone(),
+            _ => return Ok(()),
+        };
+        match exchange
+            .step(&token)
+            .map_err(|why| Loss::Sasl { host, why })?
+        {
             Step::Send(token) => self.send_token(token),
             Step::Done => {
                 self.authentication.exchange = None;

@@ -139,7 +139,7 @@ impl Session {
         };
         // Other failures of a dial pass when a server is back; these need another configuration.
         if !matches!(self.phase, Phase::Up { .. })
-            && matches!(why, Loss::Tls { .. } | Loss::Sasl(_))
+            && matches!(why, Loss::Tls { .. } | Loss::Sasl { .. })
         {
             self.events
                 .push_back(Event::Disconnected { why: why.clone() });

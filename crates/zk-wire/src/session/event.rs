@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Server, TlsFailure};
+use super::{Host, Server, TlsFailure};
 use crate::proto::{DecodeError, ErrorCode, Release, Reply, WatchEvent};
 use crate::sasl::SaslError;
 
@@ -173,8 +173,13 @@ pub enum Loss {
         why: TlsFailure,
     },
     /// The SASL exchange could not be begun, or the server did not prove who it is.
-    #[error("the SASL exchange failed: {0}")]
-    Sasl(SaslError),
+    #[error("the SASL exchange with {host} failed: {why}")]
+    Sasl {
+        /// The server.
+        host: Host,
+        /// What failed.
+        why: SaslError,
+    },
     /// The server could not check the credentials.
     #[error("the server could not check the credentials: {0}")]
     CredentialsNotChecked(ErrorCode),

@@ -166,7 +166,7 @@ async fn a_server_without_sasl_is_not_taken_for_one_that_accepts() {
             .expect("it runs")
             .clone();
         let ConnectionState::Disconnected {
-            why: Some(why @ Loss::Sasl(_)),
+            why: Some(why @ Loss::Sasl { .. }),
         } = state
         else {
             panic!("{version}: {state:?}");

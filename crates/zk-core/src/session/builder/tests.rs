@@ -107,3 +107,37 @@ fn credentials_are_not_in_debug_output() {
         "{text}"
     );
 }
+
+/// A server in the middle answers the last token with a proof of its own invention.
+#[cfg(feature = "sasl")]
+#[tokio::test]
+async fn a_server_that_does_not_know_the_password_is_named() {
+    let mut impostor = zk_testkit::impostor::impostor().await;
+    let began = Instant::now();
+    let builder = Session::builder(impostor.address.to_string())
+        .client(ProtocolClient::ZkWire)
+        .sasl_digest("owner", "s3cret")
+        .connect_timeout(Duration::from_secs(120));
+    let error = builder.connect().await.expect_err("it has no proof");
+    let text = error.to_string();
+    assert!(
+        text.starts_with(&format!(
+            "no session, because {} did not prove that it knows the password: ",
+            impostor.address
+        )),
+        "{text}"
+    );
+    assert!(!text.contains("s3cret"), "{text}");
+    // It was not asked until the timeout.
+    assert!(
+        began.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        began.elapsed()
+    );
+    let mut proofs = 0;
+    while impostor.proofs.try_recv().is_ok() {
+        proofs += 1;
+    }
+    assert_eq!(proofs, 3);
+    assert!(impostor.requests.try_recv().is_err(), "no request was sent");
+}

@@ -22,7 +22,7 @@ impl EnsembleTracker {
     pub(super) fn new(connect_string: &[Host], configured: &TrackedServers) -> Self {
         Self {
             connect_string: connect_string.into(),
-            configured: Arc::clone(configured),
+            configured: configured.clone(),
         }
     }
 
@@ -37,7 +37,8 @@ impl EnsembleTracker {
             match client.request(&request).await {
                 Ok(answer) => {
                     if let wire::Reply::Data { data, .. } = &answer.reply {
-                        self.apply(&client, &mut versions, &EnsembleConfig::new(data));
+                        let config = EnsembleConfig::new(data);
+                        self.apply(&client, &mut versions, &config, answer.zxid);
                     }
                     let Some(mut watch) = answer.watch else {
                         return;
@@ -56,20 +57,40 @@ impl EnsembleTracker {
         }
     }
 
-    fn apply(&self, client: &wire::Client, versions: &mut Versions, config: &EnsembleConfig) {
-        let Some(change) = versions.observe(config.version()) else {
+    fn apply(
+        &self,
+        client: &wire::Client,
+        versions: &mut Versions,
+        config: &EnsembleConfig,
+        zxid: i64,
+    ) {
+        // It is the zxid of a transaction, and the server had seen no later one when it replied: with a higher version
+        // one server could keep all later configurations from being newer.
+        let version = config.version().filter(|version| *version <= zxid);
+        let Some(change) = versions.observe(version) else {
             return;
         };
-        let addresses = config.client_addresses();
+        let mut addresses = config.client_addresses();
+        let filter = &self.configured.filter;
+        addresses.retain(|server| {
+            let is_used = filter.accepts(server, &self.connect_string);
+            if !is_used {
+                tracing::warn!(
+                    %server,
+                    "a server of the configuration is not used: it is in no domain of the connect string's names"
+                );
+            }
+            is_used
+        });
         if addresses.is_empty() {
             tracing::debug!(
                 config = config.text(),
-                "a configuration without the client address of each server is ignored"
+                "a configuration without the client address of each server, or without one that is used, is ignored"
             );
             return;
         }
         let hosts = addresses.iter().map(|address| address.0.clone()).collect();
-        self.lock().update(config.version(), addresses);
+        self.lock().update(version, addresses);
         if change == ConfigChange::Newer {
             tracing::info!(?hosts, "the servers of the ensemble have changed");
             client.update_hosts(hosts);
@@ -77,7 +98,7 @@ impl EnsembleTracker {
     }
 
     fn lock(&self) -> MutexGuard<'_, NewestServers> {
-        let configured = self.configured.lock();
+        let configured = self.configured.newest.lock();
         configured.unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -147,6 +168,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 mod tests {
     use super::*;
     use crate::connect_string::ServerAddress;
+    use crate::ensemble_config::ServerFilter;
 
     fn host(name: &str) -> Host {
         Host {
@@ -177,7 +199,10 @@ mod tests {
 
     #[test]
     fn all_servers_are_those_of_both_sources_once() {
-        let configured = TrackedServers::default();
+        let configured = TrackedServers {
+            newest: Arc::default(),
+            filter: ServerFilter::SameDomain,
+        };
         let tracker = EnsembleTracker::new(&["a", "b"].map(host), &configured);
         assert_eq!(tracker.all(), ["a", "b"].map(host));
         let addresses = |names: [&str; 2]| names.map(|name| ServerAddress(host(name))).to_vec();
