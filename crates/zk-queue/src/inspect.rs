@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
+use futures_util::future::join_all;
 use zk_core::codec::Raw;
-use zk_core::{Bytes, Error, IntoNodePath, NodePath, Session};
+use zk_core::{Bytes, Error, ErrorKind, IntoNodePath, NodePath, Session};
 
 use crate::error::PathError;
 use crate::layout::Layout;
@@ -63,6 +64,9 @@ pub struct QueueSnapshot {
     pub dead_letters: Vec<DeadLetter>,
     /// The number of children that are not items.
     pub foreign: usize,
+    /// The items that can never be settled, because their nodes have children: of the 1,000 of each segment that were
+    /// created first.
+    pub stuck: Vec<NodePath>,
 }
 
 /// Where the nodes of a queue are.
@@ -107,8 +111,8 @@ impl Inspector {
     ///
     /// # Cost
     ///
-    /// The lists of all items, claims and dead letters, one after the other, and a read for each claim and dead letter, 64
-    /// in a flight.
+    /// The lists of all items, claims and dead letters, one after the other, and a read for each claim and dead letter and
+    /// for each of the first 1,000 items, 64 in a flight.
     pub async fn snapshot(&self, now: SystemTime) -> Result<Option<QueueSnapshot>, Error> {
         let Some(place) = self.find().await? else {
             return Ok(None);
@@ -139,8 +143,49 @@ impl Inspector {
                 let item = place.queue.item(segment, first);
                 snapshot.oldest = self.session.exists(item).await?.map(|stat| stat.ctime);
             }
+            if let Some(layout) = place.layout {
+                let stuck = self.stuck(&place.queue, segment, layout, &names).await?;
+                snapshot.stuck.extend(stuck);
+            }
         }
         Ok(Some(snapshot))
+    }
+
+    /// Returns the items with children, of those that were created first.
+    async fn stuck(
+        &self,
+        queue: &QueuePaths,
+        segment: u32,
+        layout: Layout,
+        names: &[String],
+    ) -> Result<Vec<NodePath>, Error> {
+        let numbered = names
+            .iter()
+            .filter_map(|name| Some((layout.parse(name)?.sequence.number(), name)));
+        let mut numbered: Vec<_> = numbered.collect();
+        numbered.sort_unstable();
+        numbered.truncate(MOST_CHECKED);
+        let mut stuck = Vec::new();
+        for some in numbered.chunks(AT_ONCE) {
+            let items: Vec<_> = some
+                .iter()
+                .map(|(_, name)| queue.item(segment, name))
+                .collect();
+            let stats = items
+                .iter()
+                .map(|item| self.session.exists(item).into_future());
+            for (item, stat) in items.iter().zip(join_all(stats).await) {
+                // One that this session may not read is not known to be stuck.
+                let stat = match stat {
+                    Err(error) if error.kind() == ErrorKind::NoAuth => None,
+                    stat => stat?,
+                };
+                if stat.is_some_and(|stat| stat.num_children > 0) {
+                    stuck.push(item.clone());
+                }
+            }
+        }
+        Ok(stuck)
     }
 
     /// Finds out where the nodes are, by the names of the children and the data of the node.
@@ -224,6 +269,7 @@ impl QueueSnapshot {
             claims: Vec::new(),
             dead_letters: Vec::new(),
             foreign: 0,
+            stuck: Vec::new(),
         }
     }
 
@@ -276,6 +322,11 @@ fn work_layout_of(names: &[String]) -> Option<WorkLayout> {
         None
     }
 }
+
+/// How many items of a segment are checked for children.
+const MOST_CHECKED: usize = 1000;
+/// How many of them are read at once.
+const AT_ONCE: usize = 64;
 
 #[cfg(test)]
 mod tests {

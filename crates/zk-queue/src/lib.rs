@@ -48,7 +48,8 @@
 //!    started or removed since.
 //!    Otherwise it goes to the end of its priority. So does an item that shared a node of Curator's with others, an
 //!    item whose node was written by another client, and an item that is too large for a request with its full name.
-//! 4. An item of a [`WorkQueue`] is delivered until it is acknowledged, rejected too often, or buried. It is not
+//! 4. An item of a [`WorkQueue`] is delivered until it is acknowledged, rejected too often, or buried, or until it is
+//!    found to be stuck, see 6. It is not
 //!    delivered after its acknowledgement succeeded, nor to another consumer while its claim is
 //!    [valid](Claim::is_valid). This holds under the assumptions of [`SessionLease`](zk_core::SessionLease), and as
 //!    long as no client deletes the nodes of others.
@@ -58,6 +59,10 @@
 //!    Changes made [with an acknowledgement](Claim::acknowledge_with) are applied exactly once for each item.
 //! 6. An item that the codec cannot decode is never deleted. A queue skips it. A work queue leaves it to other
 //!    consumers, and moves it to the dead letters once that has used all its deliveries.
+//!    An item whose node has children, which a client that may create nodes below it can have made, can be neither
+//!    deleted nor moved to the dead letters. A work queue may deliver it, and no settlement succeeds. Each consumer skips
+//!    it after that, logs one warning, and counts it as [stuck](WorkCounts::stuck). It stays until an administrator
+//!    deletes it.
 //! 7. If one producer offers items of one priority one after the other, and the only consumer of a [`Queue`] takes them
 //!    one after the other, they keep their order, also across segments.
 //!    With several consumers, one that was refused twice takes only a part of the items for a while, so that every consumer

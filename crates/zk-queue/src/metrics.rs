@@ -43,7 +43,7 @@ pub fn describe_metrics() {
 impl WorkCounts {
     /// Records these counts as those of a queue, in the gauge `zk_queue_items`.
     ///
-    /// The name becomes a label, and each name four time series; the path is not used, because an application may have
+    /// The name becomes a label, and each name five time series; the path is not used, because an application may have
     /// any number of them.
     /// One process should count, for example the leader, every half minute.
     ///
@@ -59,6 +59,7 @@ impl WorkCounts {
             ("delayed", self.delayed),
             ("claimed", self.claimed),
             ("dead", self.dead),
+            ("stuck", self.stuck),
         ];
         for (state, items) in states {
             gauge!(ITEMS, "queue" => queue, "state" => state).set(count(items));

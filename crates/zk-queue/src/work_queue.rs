@@ -51,7 +51,8 @@ pub use worker::WorkStats;
 ///
 /// A consumer [claims](Self::claim) an item, processes it, and acknowledges it. If the process dies, the session ends
 /// or the claim is dropped before that, the item stays where it is and is delivered to the next consumer. An item that
-/// was delivered too often goes to the [dead letters](Self::dead_letters).
+/// was delivered too often goes to the [dead letters](Self::dead_letters), unless its node has children, which only
+/// another client can create: it stays, is skipped, and counts as [stuck](WorkCounts::stuck).
 ///
 /// An item that the codec cannot decode counts as delivered, and is delivered again after a delay: one second at first,
 /// doubling with each delivery, up to a minute. The consumer that rejected it waits for another quarter of the delay.
@@ -141,6 +142,11 @@ pub struct WorkCounts {
     pub claimed: usize,
     /// Dead letters.
     pub dead: usize,
+    /// Items that this process skips, because they can be neither delivered nor settled: an item whose node another
+    /// client has given children, for example. They also count as ready, delayed or claimed.
+    ///
+    /// Only an administrator can remove them. Each process finds them out by itself: others may count fewer.
+    pub stuck: usize,
 }
 
 impl<T: Send + 'static> WorkQueue<T> {
@@ -563,6 +569,7 @@ impl<T: Send + 'static> WorkQueue<T> {
             delayed: items.delayed,
             claimed: items.claimed,
             dead: usize::try_from(dead).unwrap_or(usize::MAX),
+            stuck: self.store.inventory.quarantined(),
         })
     }
 

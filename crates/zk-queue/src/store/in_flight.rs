@@ -70,6 +70,11 @@ impl SharedInventory {
         }
     }
 
+    /// Returns how many listed items are skipped.
+    pub(crate) fn quarantined(&self) -> usize {
+        self.lock().quarantined()
+    }
+
     /// Leaves an item to other consumers until then, although it is due before.
     pub(crate) fn defer(&self, listed: ListedItem, until: u64) {
         self.lock().defer(listed, until);

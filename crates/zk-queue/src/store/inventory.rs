@@ -290,6 +290,11 @@ impl Inventory {
         self.quarantined.insert(listed.id())
     }
 
+    /// Returns how many listed items are never returned.
+    pub(super) fn quarantined(&self) -> usize {
+        self.quarantined.len()
+    }
+
     /// Leaves an item to other consumers until then, although it is due before.
     pub(super) fn defer(&mut self, listed: ListedItem, until: u64) {
         self.items.defer(listed, until);

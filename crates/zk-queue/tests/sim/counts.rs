@@ -1,12 +1,12 @@
 //! The numbers of items by their state.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use zk_core::codec::Text;
-use zk_queue::{Layout, Queue, QueueOptions, WorkOptions, WorkQueue};
+use zk_queue::{Inspector, Layout, Queue, QueueOptions, WorkOptions, WorkQueue};
 use zk_sim::{Ensemble, matching};
 
-use crate::{PATH, pass, queue_of, text, texts, work};
+use crate::{PATH, children, pass, queue_of, text, texts, work};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -66,4 +66,40 @@ async fn ready_and_delayed_items_of_a_queue_are_counted() {
     let counts = queue.counts().await.unwrap();
     assert_eq!((counts.ready, counts.delayed), (9, 0));
     assert_eq!(ensemble.arrived(matching::writes()), before);
+}
+
+/// A producer who may only create nodes below the items gives one of them a child.
+#[tokio::test(start_paused = true)]
+async fn an_item_that_can_never_be_settled_is_counted_as_stuck() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let queue = work(&session);
+    for item in 0..2 {
+        queue.offer(&text(item)).await.unwrap();
+    }
+    let names = children(&ensemble, "/queues/a/items");
+    let item = format!("/queues/a/items/{}", names[0]);
+    other.create(format!("{item}/child"), "").await.unwrap();
+    let inspector = Inspector::new(&session, PATH).unwrap();
+    let snapshot = async || {
+        let snapshot = inspector.snapshot(SystemTime::now()).await.unwrap();
+        let stuck = snapshot.unwrap().stuck;
+        stuck.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(snapshot().await, [item.clone()]);
+    assert_eq!(queue.counts().await.unwrap().stuck, 0);
+
+    for _ in 0..2 {
+        let claim = queue.claim().await.unwrap();
+        let is_settled = claim.acknowledge().await.is_ok();
+        assert_eq!(queue.counts().await.unwrap().stuck, 1, "{is_settled}");
+    }
+    let counts = queue.counts().await.unwrap();
+    assert_eq!((counts.ready + counts.claimed, counts.dead), (1, 0));
+    // An administrator deletes it.
+    session.delete(item.as_str()).recursive().await.unwrap();
+    assert_eq!(snapshot().await, [""; 0]);
+    queue.offer(&text("new")).await.unwrap();
+    queue.claim().await.unwrap().acknowledge().await.unwrap();
+    assert_eq!(queue.counts().await.unwrap().stuck, 0);
 }

@@ -99,6 +99,12 @@ fn text(path: &NodePath, snapshot: &QueueSnapshot, now: SystemTime) -> String {
     if snapshot.foreign > 0 {
         lines = format!("{lines}{} children are not items\n", snapshot.foreign);
     }
+    for item in &snapshot.stuck {
+        let item = escape::line(item.as_str());
+        lines = format!(
+            "{lines}{item} is stuck: it has children, so no consumer can settle it; `zk rm -r` deletes it\n"
+        );
+    }
     if !snapshot.claims.is_empty() {
         let rows = snapshot.claims.iter().map(|claim| {
             let session = claim
@@ -158,5 +164,6 @@ fn document(path: &NodePath, snapshot: &QueueSnapshot) -> Value {
         "claims": claims.collect::<Vec<_>>(),
         "dead_letters": letters.collect::<Vec<_>>(),
         "not_items": snapshot.foreign,
+        "stuck": snapshot.stuck.iter().map(NodePath::as_str).collect::<Vec<_>>(),
     })
 }
