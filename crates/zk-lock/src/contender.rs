@@ -78,6 +78,9 @@ impl Contender {
     }
 
     /// Returns the session that owns the node; `None` for a node that is not ephemeral.
+    ///
+    /// Such a node is the work of another client. No session's end deletes it, so its waiters wait until it is deleted,
+    /// for example by [`Inspector::remove`](crate::Inspector::remove).
     pub fn session(&self) -> Option<SessionId> {
         self.session
     }
@@ -109,7 +112,7 @@ impl fmt::Display for Contender {
         }
         match self.session {
             Some(session) => write!(f, " (session {session})"),
-            None => write!(f, " (not ephemeral)"),
+            None => write!(f, " (of no session: it stays until it is deleted)"),
         }
     }
 }

@@ -40,6 +40,7 @@ impl Queue {
     ) -> Result<Granted, AcquireError> {
         let mut watches = Watches::default();
         let mut session_lease = None;
+        let mut reported = None;
         loop {
             let layout = self.layout();
             let (position, lookahead) =
@@ -66,6 +67,15 @@ impl Queue {
                     // Boxed: most acquires are granted without a wait and need no space for these futures.
                     let all_exist = Box::pin(self.watch_all(&mut watches, &targets)).await?;
                     if let Some(contender) = watches.predecessor() {
+                        if contender.session().is_none()
+                            && reported.replace(contender.czxid()) != Some(contender.czxid())
+                        {
+                            tracing::warn!(
+                                path = %self.path,
+                                %contender,
+                                "waiting for a contender that no session's end removes"
+                            );
+                        }
                         let waits_for = self.waits_for(predecessor, &enlisted.children);
                         let ahead =
                             Ahead::new(ahead).with_predecessor(contender.clone(), waits_for);

@@ -171,3 +171,67 @@ async fn progress_reports_the_contenders_ahead() {
     guard.release().await.unwrap();
     assert!(left(&ensemble).is_empty());
 }
+
+/// Another client has created a contender as a persistent node: nothing but its deletion ends the wait.
+#[tokio::test(start_paused = true)]
+async fn a_contender_of_no_session_is_reported_to_its_waiter() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let planted = format!("{PATH}/_c_e-lock-0000000000");
+    let create = other.create(&planted, "eve").parents().await;
+    create.unwrap();
+    // It takes the first number.
+    let waiter = lock(&session);
+    let warnings = Warnings::default();
+    let subscriber = tracing::subscriber::set_default(warnings.clone());
+    let mut seen = Vec::new();
+    let limit = Duration::from_secs(5);
+    let acquiring = waiter.acquire_with_progress(|ahead| seen.push(ahead.to_string()));
+    assert!(tokio::time::timeout(limit, acquiring).await.is_err());
+    drop(subscriber);
+    let stays = "of no session: it stays until it is deleted";
+    assert!(seen.last().unwrap().contains(stays), "{seen:?}");
+    let warnings = warnings.0.lock().unwrap().clone();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("_c_e-lock-0000000000"), "{warnings:?}");
+    let error = waiter.acquire_timeout(limit).await.map(drop).unwrap_err();
+    assert!(error.to_string().contains(stays), "{error}");
+
+    let inspector = waiter.inspector();
+    let first = inspector.first_contender().await.unwrap().unwrap();
+    assert_eq!(first.session(), None);
+    inspector.remove(&first).await.unwrap();
+    soon("it is granted", waiter.acquire()).await.unwrap();
+}
+
+/// Records warnings.
+#[derive(Debug, Clone, Default)]
+struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut text = String::new();
+        event.record(
+            &mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+                text.push_str(&format!("{field}={value:?} "));
+            },
+        );
+        self.0.lock().unwrap().push(text);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}

@@ -106,9 +106,9 @@ async fn data_of_other_programs_is_shown_as_it_is() {
     assert_eq!(
         lines,
         [
-            "_c_a-lock-0000000001 of \"192.168.1.4\" (not ephemeral)",
-            "_c_b-lock-0000000002 of \"PBUF\u{fffd}\\0\" (not ephemeral)",
-            "_c_c-lock-0000000003 (not ephemeral)",
+            "_c_a-lock-0000000001 of \"192.168.1.4\" (of no session: it stays until it is deleted)",
+            "_c_b-lock-0000000002 of \"PBUF\u{fffd}\\0\" (of no session: it stays until it is deleted)",
+            "_c_c-lock-0000000003 (of no session: it stays until it is deleted)",
         ]
     );
 }

@@ -184,11 +184,22 @@ fn text(path: &NodePath, snapshots: &[&LockSnapshot], now: SystemTime) -> String
         .into_iter()
         .map(|name| escape::line(name))
         .collect();
-    if others.is_empty() {
+    let text = if others.is_empty() {
         text
     } else {
         format!("{text}not contenders: {}\n", others.join(", "))
-    }
+    };
+    let statuses = snapshots.iter().flat_map(|snapshot| snapshot.contenders());
+    let stays = statuses.filter(|status| status.contender().session().is_none());
+    stays.fold(text, |text, status| {
+        let name = status.contender().name();
+        let shown = escape::line(name);
+        let again = quoted(&format!("--break={name}"));
+        let again = escape::line(&again);
+        format!(
+            "{text}{shown} belongs to no session and stays until it is deleted: `zk locks {again}`\n"
+        )
+    })
 }
 
 fn row(status: &ContenderStatus, now: SystemTime) -> [String; 7] {

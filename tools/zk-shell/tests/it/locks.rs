@@ -65,6 +65,9 @@ async fn a_lock_is_shown_with_its_owners_and_broken_when_it_was_confirmed() {
         assert_eq!(rows[2][3..5], ["10.0.0.1", "none"], "{said}");
         assert_eq!(rows[3][3..4], ["-"], "{said}");
         assert_eq!(rows[4], ["not contenders: config"]);
+        let stays = "_c_q-__READ__0000000008 belongs to no session and stays until it is deleted: \
+                     `zk locks '--break=_c_q-__READ__0000000008'`\n";
+        assert!(said.contains(stays), "{said}");
 
         let hostile = "10.0.0.2\u{202e}gpj.exe";
         let hostile_node = "/l/_c_s-__READ__0000000009";
