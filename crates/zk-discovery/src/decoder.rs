@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicUsize;
 use zk_cache::{CacheState, Event, PartialRead};
 use zk_core::{NodePath, Stat};
 
+use crate::instance::has_control;
 use crate::instance_list::{InstanceList, ListContents, Member, Quarantined};
 use crate::layout::{BadEntry, ReadFormat};
 use crate::pick::{Candidate, Candidates, Incarnation};
@@ -177,7 +178,11 @@ impl<P: 'static> Decoder<P> {
         } else {
             // The payload decoder is application code: a panic on one bad entry must not affect the others.
             let decode = AssertUnwindSafe(|| self.format.decode(&self.service, name, data));
-            catch_unwind(decode).unwrap_or(Err(BadEntry::Panicked))
+            let decoded = catch_unwind(decode).unwrap_or(Err(BadEntry::Panicked));
+            decoded.and_then(|instance| match instance.address() {
+                Some(address) if has_control(address) => Err(BadEntry::ControlCharacter),
+                _ => Ok(instance),
+            })
         };
         match read {
             Ok(instance) => Ok(Member {

@@ -96,6 +96,9 @@ impl<P> Instance<P> {
     }
 
     /// Returns its host name or address.
+    ///
+    /// Who may create instances chooses it. It contains no control characters, and no other promise is made: check it
+    /// before it becomes an argument of a program, where one that begins with `-` is an option.
     pub fn address(&self) -> Option<&str> {
         self.address.as_deref()
     }
@@ -332,11 +335,22 @@ impl<P> InstanceBuilder<P> {
             id: instance.id.clone(),
             problem,
         })?;
-        if instance.address.as_deref() == Some("") {
-            return Err(BuildError::EmptyAddress);
+        match instance.address.as_deref() {
+            Some("") => return Err(BuildError::EmptyAddress),
+            Some(address) if has_control(address) => {
+                return Err(BuildError::ControlCharacter {
+                    address: address.to_owned(),
+                });
+            }
+            _ => {}
         }
         Ok(instance)
     }
+}
+
+/// Returns whether an address would act upon a terminal, a log or the header of a request.
+pub(crate) fn has_control(address: &str) -> bool {
+    address.contains(char::is_control)
 }
 
 /// Checks that `name` is a valid node name.
@@ -379,6 +393,12 @@ pub enum BuildError {
     /// The address is empty.
     #[error("the address is empty; omit it or set a host")]
     EmptyAddress,
+    /// The address contains a control character, such as a line break.
+    #[error("the address {address:?} contains a control character; set a host")]
+    ControlCharacter {
+        /// The address.
+        address: String,
+    },
 }
 
 /// A Dubbo URL with all its methods takes several kilobytes, and consumers list the names of all instances in one reply.
@@ -415,6 +435,15 @@ mod tests {
         }
         let error = Instance::builder("a", ()).address("").build().unwrap_err();
         assert_eq!(error, BuildError::EmptyAddress);
+        for hostile in ["10.0.0.1\nINFO", "\u{1b}[2J", "a\u{9b}31m"] {
+            let error = Instance::builder("a", ()).address(hostile).build();
+            let error = error.unwrap_err();
+            assert!(
+                matches!(error, BuildError::ControlCharacter { .. }),
+                "{error:?}"
+            );
+            assert!(!error.to_string().contains(char::is_control), "{error}");
+        }
     }
 
     #[test]

@@ -120,6 +120,9 @@ pub enum BadEntry {
         /// The [limit](crate::ProviderOptions::with_most_bytes).
         most: usize,
     },
+    /// Its address contains a control character, such as a line break.
+    #[error("its address contains a control character")]
+    ControlCharacter,
     /// The session may not read the node.
     #[error("the session may not read it; grant READ on the node")]
     Unreadable,
@@ -139,7 +142,9 @@ impl BadEntry {
             }
             Self::OtherService { .. } => "it is of another service".to_owned(),
             Self::OtherId { .. } => "it has the id of another node".to_owned(),
-            Self::TooLarge { .. } | Self::Unreadable | Self::Panicked => self.to_string(),
+            Self::TooLarge { .. } | Self::ControlCharacter | Self::Unreadable | Self::Panicked => {
+                self.to_string()
+            }
         }
     }
 }

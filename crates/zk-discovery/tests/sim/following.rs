@@ -58,6 +58,30 @@ async fn instances_that_come_change_and_go_are_told() {
     drop(again);
 }
 
+/// Whoever may create an instance chooses its address, which consumers log and dial.
+#[tokio::test(start_paused = true)]
+async fn an_address_with_a_control_character_is_quarantined() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let _good = registry(&other)
+        .register(instance("good", "1"))
+        .await
+        .unwrap();
+    for (id, address) in [("esc", r"\u001b[2J"), ("line", r"10.0.0.1\nINFO x")] {
+        let data =
+            format!(r#"{{"name":"orders","id":"{id}","address":"{address}","payload":"p"}}"#);
+        other.create(path(id), data).await.unwrap();
+    }
+    let providers = providers(&session);
+    let mut changes = providers.changes();
+    told_until("sync", &mut changes).await;
+    let list = providers.instances();
+    assert_eq!((list.quarantined().len(), list.len()), (2, 1));
+    for entry in list.quarantined() {
+        assert!(matches!(entry.reason(), BadEntry::ControlCharacter));
+    }
+}
+
 /// One bad entry is reported once and harms no other one.
 #[tokio::test(start_paused = true)]
 async fn bad_entries_are_quarantined_until_they_are_mended() {
