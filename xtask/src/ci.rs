@@ -21,6 +21,7 @@ pub(crate) fn command(workspace: &Workspace) -> anyhow::Result<bool> {
     };
     let good = steps.run_all()?;
     println!("\n{}", steps.table());
+    println!("{}", advisories(workspace));
     if let (_, Some(outcome)) = &good {
         outcome.print();
     }
@@ -241,9 +242,7 @@ fn dependencies(workspace: &Workspace) -> anyhow::Result<bool> {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     if version.status().is_ok_and(|status| status.success()) {
-        println!(
-            "with cargo-deny: licences, bans and sources; advisories need a network and are not checked"
-        );
+        println!("with cargo-deny: licences, bans and sources");
         let mut deny = workspace.cargo(&["deny"]);
         return succeeds(deny.args([
             "--all-features",
@@ -256,9 +255,57 @@ fn dependencies(workspace: &Workspace) -> anyhow::Result<bool> {
     }
     println!(
         "cargo-deny is not installed: checking only licences and sources; \
-         wildcard versions, duplicates and advisories are not checked"
+         wildcard versions and duplicates are not checked"
     );
     licences::check(workspace)
+}
+
+/// Returns the line of the report about known vulnerabilities and yanked versions of the dependencies.
+///
+/// It is no step: what is found depends on the day, and a change must not fail for what was true before it. The workflow
+/// `advisories.yml` fails instead, every day.
+fn advisories(workspace: &Workspace) -> String {
+    let mut deny = workspace.cargo(&["deny"]);
+    deny.args([
+        "--all-features",
+        "check",
+        "--hide-inclusion-graph",
+        "advisories",
+    ]);
+    let output = deny.stdin(Stdio::null()).output();
+    let checked = output.map(|output| {
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        (output.status.success(), said)
+    });
+    advisories_line(checked)
+}
+
+/// Words the line from whether cargo-deny succeeded and what it has printed.
+fn advisories_line(checked: std::io::Result<(bool, String)>) -> String {
+    let not_checked = |why: &str| format!("advisories: not checked, because {why}");
+    let (is_good, said) = match checked {
+        Ok(checked) => checked,
+        Err(error) => return not_checked(&format!("cargo cannot be run: {error}")),
+    };
+    if is_good {
+        return "advisories: none, and no version is yanked".to_owned();
+    }
+    if said.contains("no such command") {
+        return not_checked("cargo-deny is not installed");
+    }
+    let found = said.lines().filter(|line| line.starts_with("error["));
+    let found: Vec<&str> = found.collect();
+    if found.is_empty() {
+        let last = said.lines().rfind(|line| !line.trim().is_empty());
+        let why = last.unwrap_or("it says nothing").trim();
+        return not_checked(&format!("cargo-deny failed: {why}"));
+    }
+    format!(
+        "advisories: {} found, see `cargo deny check advisories`: {}",
+        found.len(),
+        found.join("; ")
+    )
 }
 
 fn succeeds(command: &mut Command) -> anyhow::Result<bool> {
@@ -267,4 +314,39 @@ fn succeeds(command: &mut Command) -> anyhow::Result<bool> {
         .status()
         .context("cannot run cargo")?
         .success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_about_advisories_says_what_was_found_or_why_not() {
+        let vulnerable = "error[vulnerability]: it overflows\n   = ID: RUSTSEC-2024-0001\nerror[yanked]: detected";
+        for (is_good, said, expected) in [
+            (
+                true,
+                "advisories ok\n",
+                "advisories: none, and no version is yanked",
+            ),
+            (
+                false,
+                "error: no such command: `deny`\n\nhelp: a command",
+                "advisories: not checked, because cargo-deny is not installed",
+            ),
+            (
+                false,
+                "failed to fetch advisory database\n\nCaused by:\n    no route to host\n",
+                "advisories: not checked, because cargo-deny failed: no route to host",
+            ),
+            (
+                false,
+                vulnerable,
+                "advisories: 2 found, see `cargo deny check advisories`: \
+                 error[vulnerability]: it overflows; error[yanked]: detected",
+            ),
+        ] {
+            assert_eq!(advisories_line(Ok((is_good, said.to_owned()))), expected);
+        }
+    }
 }
