@@ -125,9 +125,21 @@ impl FlawedCopy {
         filters: &[&str],
     ) -> anyhow::Result<Command> {
         let mut nextest = self.workspace.cargo(&["nextest", subcommand]);
-        nextest.args(["--profile", "planted", "--all-features", "--lib"]);
+        nextest.args(["--profile", "planted", "--all-features"]);
         nextest.args(["--package", package]);
-        let tests = self.workspace.root.join("crates").join(package);
+        let folders = ["crates", "tools"].map(|folder| self.workspace.root.join(folder));
+        let mut folders = folders.iter().map(|folder| folder.join(package));
+        let tests = folders.find(|folder| folder.exists());
+        let tests = tests.with_context(|| format!("there is no package {package}"))?;
+        for (source, targets) in [
+            ("lib.rs", "--lib"),
+            ("main.rs", "--bins"),
+            ("bin", "--bins"),
+        ] {
+            if tests.join("src").join(source).exists() {
+                nextest.arg(targets);
+            }
+        }
         for binary in binaries(&tests.join("tests"))? {
             let needs_servers = WITH_SERVERS.contains(&binary.as_str());
             if !needs_servers || is_named(&binary, filters) {

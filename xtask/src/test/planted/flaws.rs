@@ -8,10 +8,13 @@ mod cache;
 mod client;
 mod config;
 mod discovery;
+mod errors;
+mod harness;
 mod ids;
 mod lease;
 mod lock;
 mod queue;
+mod shell;
 
 /// Flaws that the tests of one package have to find.
 #[derive(Debug)]
@@ -46,6 +49,9 @@ pub(super) const TOPICS: &[Topic] = &[
     barrier::TOPIC,
     discovery::TOPIC,
     client::TOPIC,
+    errors::TOPIC,
+    harness::TOPIC,
+    shell::TOPIC,
 ];
 
 #[cfg(test)]

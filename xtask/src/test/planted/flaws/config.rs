@@ -27,6 +27,13 @@ const FLAWS: &[Flaw] = &[
         ],
     },
     Flaw {
+        what: "an entry that another client has put into the history of a key is rolled back to",
+        file: HISTORY_CHECK,
+        text: "        if is_consistent && proven.contains(&stat.czxid) {",
+        instead: "        if is_consistent {",
+        found_by: &["binary(sim) & test(/^history::/) | test(/^history_check::/)"],
+    },
+    Flaw {
         what: "keys that are to stay as they are may change before those that are published with them",
         file: PUBLICATION,
         text: "Step::Check { version } => transaction.check_version(&key.path, version),",
@@ -52,6 +59,7 @@ const FLAWS: &[Flaw] = &[
     },
 ];
 
+const HISTORY_CHECK: &str = "crates/zk-config/src/history_check.rs";
 const PUBLICATION: &str = "crates/zk-config/src/publication.rs";
 const SNAPSHOT_CHECK: &str = "crates/zk-config/src/snapshot_check.rs";
 const VALUE_STATE: &str = "crates/zk-config/src/typed/value_state.rs";
