@@ -17,7 +17,7 @@ use zk_harness::{DataStore, Ensemble, SaslDigest};
 use zk_sim::wait::soon;
 
 use self::log::{Log, printed_forms};
-use self::recipes::{RECIPES, hold};
+use self::recipes::{RECIPES, hold, hold_with};
 use self::session_password::session_password;
 
 mod calls;
@@ -46,12 +46,7 @@ fn each_recipe_permits_its_user_alone_and_prints_no_secret() {
     let logged = Log::of(|| runtime.block_on(use_all(&mut seen)));
     logging::assert_each_crate_is_in(&logged);
     seen.assert_no_secret_in(&logged);
-    let documented = documented_table("nodes");
-    assert_eq!(
-        seen.table, documented,
-        "write this into the document:\n{}",
-        seen.table
-    );
+    assert_documented("nodes", &seen.table);
 }
 
 /// What the use of all recipes showed.
@@ -147,13 +142,19 @@ async fn use_all(seen: &mut Seen) {
         for (node, (_, acl)) in &nodes {
             assert_eq!(acl, &only_alice, "{recipe} has created {node}");
         }
+        let with_options = acls_with_options(recipe, &alice).await;
+        let with_open_session = acls_of_open_session(recipe, &alice).await;
         for (node, is_ephemeral) in rows(&nodes, &parent) {
+            let all = [&with_options, &with_open_session].map(|all| all.get(&node));
+            let [Some(with_options), Some(with_open_session)] = all else {
+                panic!("{recipe} creates {node} with one ACL only: {all:?}");
+            };
             // It would end the cell.
             let node = node.replace('|', "\\|");
             let kind = if is_ephemeral { "ephemeral" } else { "stays" };
             writeln!(
                 seen.table,
-                "| `{recipe}` | `{node}` | {kind} | the session's |"
+                "| `{recipe}` | `{node}` | {kind} | the session's | {with_options} | {with_open_session} |"
             )
             .unwrap();
         }
@@ -170,6 +171,65 @@ async fn use_all(seen: &mut Seen) {
     bob.close().await.unwrap();
     alice.close().await.unwrap();
     ensemble.down().await.unwrap();
+}
+
+/// Returns whose ACL each node has if the session, the options of the recipe and the parent have different ones.
+async fn acls_with_options(recipe: &str, alice: &Session) -> BTreeMap<String, &'static str> {
+    let of_options = Acl::new([
+        AclEntry::new(Permissions::ALL, "sasl", "alice"),
+        AclEntry::new(Permissions::READ, "sasl", "bob"),
+    ]);
+    whose_acls(recipe, alice, Some(&of_options)).await
+}
+
+/// Returns whose ACL each node has if that of the session is open to all, and that of the parent is not.
+async fn acls_of_open_session(recipe: &str, alice: &Session) -> BTreeMap<String, &'static str> {
+    whose_acls(recipe, &alice.with_acl(Acl::open()), None).await
+}
+
+async fn whose_acls(
+    recipe: &str,
+    session: &Session,
+    of_options: Option<&Acl>,
+) -> BTreeMap<String, &'static str> {
+    let of_parent = Acl::new([
+        AclEntry::new(Permissions::ALL, "sasl", "alice"),
+        AclEntry::new(Permissions::READ, "world", "anyone"),
+    ]);
+    let kind = if of_options.is_some() {
+        "options"
+    } else {
+        "open"
+    };
+    let parent = format!("/{kind}-{}", recipe.replace([' ', ','], "_"));
+    let create = session.create(&parent, "").acl(of_parent.clone());
+    create.await.unwrap();
+    let path = format!("{parent}/it");
+    let held = soon(recipe, hold_with(recipe, session, &path, of_options)).await;
+    let held = held.unwrap_or_else(|error| panic!("{recipe}: {error}"));
+    soon("clean-up", session.settled()).await;
+    let mut whose = BTreeMap::new();
+    for (node, (_, acl)) in nodes_below(session, &parent).await {
+        let owner = if Some(&acl) == of_options {
+            "the options'"
+        } else if acl == *session.default_acl() {
+            if of_options.is_some() {
+                "the session's"
+            } else {
+                "open"
+            }
+        } else if acl == of_parent {
+            "the parent's"
+        } else {
+            panic!("{recipe} creates {node} with {acl:?}");
+        };
+        let node = general(node.strip_prefix(&parent).expect("it is below"));
+        let other = whose.insert(node.clone(), owner);
+        assert!(other.is_none_or(|other| other == owner), "{recipe} {node}");
+    }
+    let ended = soon(recipe, held.end).await;
+    ended.unwrap_or_else(|error| panic!("{recipe} does not end: {error}"));
+    whose
 }
 
 #[test]
@@ -338,20 +398,29 @@ fn without_numbers(text: &str, separators: &[char]) -> String {
 const PROTECTED: &str = "_c_";
 const UUID_LENGTH: usize = 36;
 
-/// Returns the rows of a table of the document, without its head.
-fn documented_table(name: &str) -> String {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");
-    let document = std::fs::read_to_string(document).expect("the document can be read");
+/// Checks that a table of the document has these rows below its head, or writes them if `WRITE_SECURITY` is set.
+fn assert_documented(name: &str, rows: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");
+    let document = std::fs::read_to_string(&file).expect("the document can be read");
     let begin = format!("<!-- {name}: begin -->\n");
     let end = format!("<!-- {name}: end -->");
-    let table = document
-        .split_once(&begin)
-        .and_then(|(_, rest)| rest.split_once(&end));
-    let table = table
-        .unwrap_or_else(|| panic!("the document has no table {name}"))
-        .0;
-    let rows = table.lines().filter(|line| line.starts_with('|')).skip(2);
-    rows.flat_map(|row| [row, "\n"]).collect()
+    let parts = document.split_once(&begin).and_then(|(before, rest)| {
+        let (table, after) = rest.split_once(&end)?;
+        Some((before, table, after))
+    });
+    let (before, table, after) =
+        parts.unwrap_or_else(|| panic!("the document has no table {name}"));
+    let head: String = table.split_inclusive('\n').take(2).collect();
+    if std::env::var_os("WRITE_SECURITY").is_some() {
+        let written = format!("{before}{begin}{head}{rows}{end}{after}");
+        std::fs::write(&file, written).expect("the document can be written");
+        return;
+    }
+    let documented = table.strip_prefix(&head).unwrap_or_default();
+    assert_eq!(
+        rows, documented,
+        "`WRITE_SECURITY=1 cargo xtask test all secure` writes this into the document:\n{rows}"
+    );
 }
 
 /// Returns a session of a user of the scheme `digest`, and the id that stands for the user in ACLs.

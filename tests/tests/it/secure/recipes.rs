@@ -9,7 +9,7 @@ use zk_barrier::{Barrier, DoubleBarrier};
 use zk_cache::{ChildrenCache, Snapshot, TreeCache};
 use zk_config::{PublishOptions, Publisher};
 use zk_core::codec::Text;
-use zk_core::{ErrorClass, PersistentNode, PersistentNodeOptions, Session};
+use zk_core::{Acl, ErrorClass, PersistentNode, PersistentNodeOptions, Session};
 use zk_counter::{AtomicCounter, CounterOptions, SharedCount, SharedValue};
 use zk_discovery::{Dubbo, DubboProvider, Instance, Registry, Serverset, ServersetMember};
 use zk_group::Membership;
@@ -17,8 +17,8 @@ use zk_group::partitioner::{Partitioner, PartitionerOptions, PartitionerProblem}
 use zk_id::{BlockIds, Layout, SequenceIds, Snowflakes, WorkerIds, ZxidIds};
 use zk_leader::{Breadcrumb, ElectionOptions, LeaderLatch, Selector, StepDownPolicy};
 use zk_lock::{
-    CohortLock, FairLock, LockOptions, MultiLock, OneShotLease, OneShotLeaseOptions, RaceLock,
-    ReentrantLock, RwLock, Semaphore,
+    CohortLimits, CohortLock, FairLock, LockOptions, MultiLock, OneShotLease, OneShotLeaseOptions,
+    RaceLock, ReentrantLock, RwLock, Semaphore,
 };
 use zk_queue::{Queue, QueueOptions, WorkLayout, WorkOptions, WorkQueue};
 
@@ -141,7 +141,35 @@ const MANY: u32 = 1000;
 
 /// Uses a recipe at `path`, whose parent exists.
 pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<Held, Failure> {
+    hold_with(recipe, session, path, None).await
+}
+
+/// Uses a recipe as [`hold`] does, with options that have this ACL, if there is one and the recipe has such options.
+pub(crate) async fn hold_with(
+    recipe: &str,
+    session: &Session,
+    path: &str,
+    acl: Option<&Acl>,
+) -> Result<Held, Failure> {
     const ONE: NonZeroU32 = NonZeroU32::MIN;
+    let lock_options = || {
+        let options = LockOptions::default().with_layout(lock_layout(recipe));
+        match acl {
+            Some(acl) => options.with_acl(acl.clone()),
+            None => options,
+        }
+    };
+    let election_options = || {
+        let options = ElectionOptions::default();
+        match acl {
+            Some(acl) => options.with_acl(acl.clone()),
+            None => options,
+        }
+    };
+    let node_options = |options: PersistentNodeOptions| match acl {
+        Some(acl) => options.with_acl(acl.clone()),
+        None => options,
+    };
     macro_rules! release {
         ($guard:expr) => {{
             let guard = $guard;
@@ -170,7 +198,7 @@ pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<
             Held::done(&ids)
         }
         "Breadcrumb" => {
-            let latch = LeaderLatch::new(session, path)?.join();
+            let latch = LeaderLatch::with_options(session, path, &election_options())?.join();
             let lease = latch.leading().await?;
             let fence = async |_| Ok::<_, std::convert::Infallible>(());
             let breadcrumb = Breadcrumb::take_over(&lease, "this process", fence).await?;
@@ -180,7 +208,11 @@ pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<
                 Ok(())
             })
         }
-        "CohortLock" => release!(CohortLock::new(session, path)?.acquire().await?),
+        "CohortLock" => release!(
+            CohortLock::with_options(session, path, lock_options(), CohortLimits::default())?
+                .acquire()
+                .await?
+        ),
         "DoubleBarrier" | "DoubleBarrier, recipe" => {
             let layout = match recipe {
                 "DoubleBarrier" => zk_barrier::Layout::Rounds,
@@ -194,15 +226,14 @@ pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<
             )
         }
         "FairLock" | "FairLock, HBase" | "FairLock, kazoo" | "FairLock, ZooKeeper" => {
-            let options = LockOptions::default().with_layout(lock_layout(recipe));
             release!(
-                FairLock::with_options(session, path, options)?
+                FairLock::with_options(session, path, lock_options())?
                     .acquire()
                     .await?
             )
         }
         "LeaderLatch" => {
-            let options = ElectionOptions::default().with_step_down(StepDownPolicy::Application);
+            let options = election_options().with_step_down(StepDownPolicy::Application);
             let latch = LeaderLatch::with_options(session, path, &options)?.join();
             let lease = latch.leading().await?;
             // Where the leader is asked to step down.
@@ -227,7 +258,9 @@ pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<
             )
         }
         "MultiLock" => {
-            let locks = ["one", "two"].map(|name| FairLock::new(session, format!("{path}/{name}")));
+            let locks = ["one", "two"].map(|name| {
+                FairLock::with_options(session, format!("{path}/{name}"), lock_options())
+            });
             let [one, two] = locks;
             release!(MultiLock::new([one?, two?])?.acquire().await?)
         }
@@ -263,19 +296,27 @@ pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<
             })
         }
         "PersistentNode, container" => {
-            persistent_node(session, path, PersistentNodeOptions::container()).await?
+            persistent_node(
+                session,
+                path,
+                node_options(PersistentNodeOptions::container()),
+            )
+            .await?
         }
         "PersistentNode, ephemeral" => {
             let options = PersistentNodeOptions::ephemeral_sequential().with_protection();
-            persistent_node(session, &format!("{path}-"), options).await?
+            persistent_node(session, &format!("{path}-"), node_options(options)).await?
         }
         "PersistentNode, ttl" => {
             let options = PersistentNodeOptions::ttl(Duration::from_secs(60));
-            persistent_node(session, path, options).await?
+            persistent_node(session, path, node_options(options)).await?
         }
         "Publisher" | "Publisher, history" => {
             let revisions = if recipe == "Publisher" { 0 } else { 2 };
-            let options = PublishOptions::default().with_history(revisions);
+            let mut options = PublishOptions::default().with_history(revisions);
+            if let Some(acl) = acl {
+                options = options.with_acl(acl.clone());
+            }
             let publisher = Publisher::with_options(session, Text, options);
             publisher.publish(path, &"first".to_owned()).await?;
             publisher.publish(path, &"second".to_owned()).await?;
@@ -313,8 +354,16 @@ pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<
                 Ok(())
             })
         }
-        "RaceLock" => release!(RaceLock::new(session, path)?.acquire().await?),
-        "ReentrantLock" => release!(ReentrantLock::new(session, path)?.acquire().await?),
+        "RaceLock" => release!(
+            RaceLock::with_options(session, path, lock_options())?
+                .acquire()
+                .await?
+        ),
+        "ReentrantLock" => release!(
+            ReentrantLock::with_options(session, path, lock_options())?
+                .acquire()
+                .await?
+        ),
         "Registry" => {
             let instance = Instance::builder("mail", "payload".to_owned()).id("one");
             let instance = instance.address("127.0.0.1").build()?;
@@ -342,17 +391,15 @@ pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<
             })
         }
         "RwLock, reader" | "RwLock, HBase reader" | "RwLock, kazoo reader" => {
-            let options = LockOptions::default().with_layout(lock_layout(recipe));
-            let lock = RwLock::with_options(session, path, options)?;
+            let lock = RwLock::with_options(session, path, lock_options())?;
             release!(lock.reader().acquire().await?)
         }
         "RwLock, writer" | "RwLock, HBase writer" | "RwLock, kazoo writer" => {
-            let options = LockOptions::default().with_layout(lock_layout(recipe));
-            let lock = RwLock::with_options(session, path, options)?;
+            let lock = RwLock::with_options(session, path, lock_options())?;
             release!(lock.writer().acquire().await?)
         }
         "Selector" => {
-            let selector = Selector::new(session, path)?;
+            let selector = Selector::with_options(session, path, &election_options())?;
             let debug = format!("{selector:?}");
             Held::done(
                 &selector
@@ -360,7 +407,11 @@ pub(crate) async fn hold(recipe: &str, session: &Session, path: &str) -> Result<
                     .await?,
             )
         }
-        "Semaphore" => release!(Semaphore::new(session, path, 3)?.acquire().await?),
+        "Semaphore" => release!(
+            Semaphore::with_options(session, path, 3, lock_options())?
+                .acquire()
+                .await?
+        ),
         "SequenceIds" => {
             let ids = SequenceIds::new(session, path)?;
             for _ in 0..2 {

@@ -10,9 +10,10 @@ use zk_core::{
 };
 use zk_harness::certificates::{self, Flaw};
 use zk_harness::{DataStore, Ensemble, SaslDigest, superuser_digest};
+use zk_testkit::impostor::impostor;
 
 use super::failure::chain;
-use super::{PASSWORDS, documented_table, soon};
+use super::{PASSWORDS, assert_documented, soon};
 
 /// How long a refused session is tried: long enough for the first handshakes of servers on a busy machine.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -46,6 +47,7 @@ async fn each_refusal_says_what_its_table_says() {
     std::fs::write(&nonsense, "no certificate").unwrap();
 
     let plain = ensemble.servers()[0].client_address().to_string();
+    let impostor = impostor().await;
     let of_client = refusals([
         ("the client has no certificate", alice(one, trusting())),
         (
@@ -74,6 +76,13 @@ async fn each_refusal_says_what_its_table_says() {
         (
             "the password is wrong",
             session_of(one, good()).sasl_digest("alice", PASSWORDS[2]),
+        ),
+        (
+            "the server does not know the password",
+            Session::builder(impostor.address.to_string())
+                .client(ProtocolClient::ZkWire)
+                .connect_timeout(CONNECT_TIMEOUT)
+                .sasl_digest("alice", PASSWORDS[0]),
         ),
     ])
     .await;
@@ -121,6 +130,7 @@ async fn each_refusal_says_what_its_table_says() {
     let all = of_server.into_iter().chain(of_client).chain([of_nameless]);
     for (cause, name, text) in all.chain(of_passwords).chain(of_rights) {
         let text = text.replace(&plain, "zk1:2181");
+        let text = text.replace(&impostor.address.to_string(), "zk1:2181");
         let text = servers
             .iter()
             .fold(text, |text, one| text.replace(one, "zk1:2281"));
@@ -130,8 +140,7 @@ async fn each_refusal_says_what_its_table_says() {
         writeln!(table, "| {cause} | `{name}` | {text} |").unwrap();
     }
     ensemble.down().await.unwrap();
-    let documented = documented_table("refusals");
-    assert_eq!(table, documented, "write this into the document:\n{table}");
+    assert_documented("refusals", &table);
 }
 
 /// A cause, the error, and its text with all sources.
@@ -146,6 +155,7 @@ async fn refusals<const N: usize>(all: [(&'static str, SessionBuilder); N]) -> V
             ConnectError::NotEncrypted { .. } => "ConnectError::NotEncrypted",
             ConnectError::InvalidTls { .. } => "ConnectError::InvalidTls",
             ConnectError::AuthFailed => "ConnectError::AuthFailed",
+            ConnectError::NotProved { .. } => "ConnectError::NotProved",
             other => panic!("{cause}: {other:?}"),
         };
         (cause, name, chain(&error))

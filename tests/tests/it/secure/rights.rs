@@ -12,7 +12,7 @@ use zk_lock::{FairLock, Inspector, Reap, Removal};
 use super::calls::{self, Call, Users};
 use super::failure::Failure;
 use super::recipes::{RECIPES, hold};
-use super::{PASSWORDS, SOON, documented_table, nodes_below, soon, user};
+use super::{PASSWORDS, SOON, assert_documented, nodes_below, soon, user};
 
 #[tokio::test]
 async fn each_recipe_needs_just_the_rights_of_its_table() {
@@ -36,8 +36,7 @@ async fn each_recipe_needs_just_the_rights_of_its_table() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let documented = documented_table("rights");
-    assert_eq!(table, documented, "write this into the document:\n{table}");
+    assert_documented("rights", &table);
     trials.end().await;
 }
 
@@ -71,8 +70,7 @@ async fn each_call_needs_just_the_rights_of_its_table() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let documented = documented_table("calls");
-    assert_eq!(table, documented, "write this into the document:\n{table}");
+    assert_documented("calls", &table);
     trials.end().await;
 }
 
