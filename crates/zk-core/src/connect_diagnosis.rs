@@ -46,6 +46,8 @@ enum Finding {
     Io(String),
     Silent,
     NotServing,
+    /// It closed the connection without a reply.
+    Closed,
     Foreign,
     Serving,
 }
@@ -61,9 +63,11 @@ impl fmt::Display for Finding {
                 f.write_str("accepted the connection but does not reply (hung or paused?)")
             }
             Self::NotServing => f.write_str("runs but does not serve (no quorum?)"),
-            Self::Foreign => {
-                f.write_str("took the connection and does not serve (no quorum, or not ZooKeeper?)")
-            }
+            Self::Closed => f.write_str(
+                "closed the connection at once (more connections from this address than its maxClientCnxns, by default \
+                 60? no quorum?)",
+            ),
+            Self::Foreign => f.write_str("does not reply as ZooKeeper does (another service?)"),
             Self::Serving => f.write_str("serves, but granted no session in time"),
         }
     }
@@ -98,11 +102,15 @@ async fn check(server: &ServerAddress, deadline: Deadline) -> Finding {
         Some(Err(error)) => match error.kind() {
             io::ErrorKind::ConnectionRefused => Finding::Refused,
             io::ErrorKind::TimedOut => Finding::TimedOut,
+            // It was accepted, and closed before this was noticed.
+            io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted => Finding::Closed,
             _ => Finding::Io(error.to_string()),
         },
         Some(Ok(stream)) => match deadline.bound(ask(stream)).await {
             None => Finding::Silent,
-            Some(Err(_)) => Finding::Foreign,
+            Some(Err(_)) => Finding::Closed,
             Some(Ok(reply)) => judge(&reply),
         },
     }
@@ -122,6 +130,8 @@ fn judge(reply: &[u8]) -> Finding {
         Finding::NotServing
     } else if reply.contains("Zookeeper version:") || reply.contains("not in the whitelist") {
         Finding::Serving
+    } else if reply.is_empty() {
+        Finding::Closed
     } else {
         Finding::Foreign
     }

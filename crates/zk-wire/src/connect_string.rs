@@ -11,7 +11,8 @@ use crate::session::Host;
 
 /// The hosts of an ensemble and an optional chroot, as in `zk1:2181,zk2,[::1]:2182/app`.
 ///
-/// The default port is 2181. Spaces around a host are ignored.
+/// The default port is 2181. Spaces around a host are ignored. A link-local address has its zone behind a `%`, as in
+/// `[fe80::1%eth0]:2181`.
 ///
 /// ```
 /// use zk_wire::ConnectString;
@@ -129,8 +130,14 @@ fn parse_host(text: &str) -> Result<Host, &'static str> {
     let (name, port) = if let Some(rest) = text.strip_prefix('[') {
         let parts = rest.split_once(']');
         let (name, rest) = parts.ok_or("the '[' is not closed; write [address]:port")?;
-        if name.parse::<Ipv6Addr>().is_err() {
+        let (address, zone) = name.split_once('%').unwrap_or((name, "0"));
+        if address.parse::<Ipv6Addr>().is_err() {
             return Err("between the brackets is no IPv6 address; write [address]:port");
+        }
+        if zone.is_empty() || !zone.chars().all(is_of_names) {
+            return Err(
+                "behind '%' comes the zone, a network interface; write [address%zone]:port",
+            );
         }
         match rest.strip_prefix(':') {
             Some(port) => (name, Some(port)),
@@ -138,25 +145,41 @@ fn parse_host(text: &str) -> Result<Host, &'static str> {
             None => return Err("behind ']' comes ':' and the port, or nothing"),
         }
     } else {
-        match text.split_once(':') {
+        if text.contains(';') {
+            return Err(SEPARATOR);
+        }
+        let (name, port) = match text.split_once(':') {
             Some((_, port)) if port.contains(':') => {
-                return Err("an IPv6 address must be in brackets; write [address]:port");
+                return Err(if is_like_ipv6(text) {
+                    "an IPv6 address must be in brackets; write [address]:port"
+                } else {
+                    SEPARATOR
+                });
             }
             Some((name, port)) => (name, Some(port)),
             None => (text, None),
+        };
+        if name.is_empty() {
+            return Err("the name is missing before the ':'; write host:port");
         }
+        if !name.chars().all(is_of_names) {
+            return Err("not the name of a host, which has letters, digits, '-', '_' and '.'");
+        }
+        (name, port)
     };
-    if name.is_empty() {
-        return Err("the name is missing before the ':'; write host:port");
-    }
-    let is_of_names = |character: char| character.is_alphanumeric() || "-._:".contains(character);
-    if !name.chars().all(is_of_names) {
-        return Err("not the name of a host, which has letters, digits, '-', '_' and '.'");
-    }
     Ok(Host {
         name: name.to_owned(),
         port: port.map_or(Ok(DEFAULT_PORT), parse_port)?,
     })
+}
+
+fn is_of_names(character: char) -> bool {
+    character.is_alphanumeric() || "-._".contains(character)
+}
+
+/// Returns whether a text with several colons was meant as one address, and not as several hosts.
+fn is_like_ipv6(text: &str) -> bool {
+    text.contains("::") || text.split(':').count() >= GROUPS
 }
 
 fn parse_port(port: &str) -> Result<u16, &'static str> {
@@ -166,6 +189,9 @@ fn parse_port(port: &str) -> Result<u16, &'static str> {
 }
 
 const DEFAULT_PORT: u16 = 2181;
+const SEPARATOR: &str = "hosts are separated by commas; write host:port,host:port";
+/// How many an IPv6 address has, unless a `::` stands for some.
+const GROUPS: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -193,6 +219,9 @@ mod tests {
         ];
         assert_eq!(hosts, expected);
         assert_eq!(parsed.chroot.to_string(), "/app/x");
+        let scoped = parse("[fe80::1%eth0]:2182,[fe80::2%1]").unwrap();
+        assert_eq!(scoped.hosts[0].name, "fe80::1%eth0");
+        assert_eq!(scoped.to_string(), "[fe80::1%eth0]:2182,[fe80::2%1]:2181");
         assert_eq!(parse("zk1/").unwrap().chroot, Chroot::default());
         assert_eq!(parse("zk1/").unwrap().to_string(), "zk1:2181");
     }
@@ -245,8 +274,28 @@ mod tests {
                 "host 1 of the connect string, \"[::1]2181\": behind ']' comes ':' and the port, or nothing",
             ),
             (
-                "zk1;zk2",
-                "host 1 of the connect string, \"zk1;zk2\": not the name of a host, which has letters, digits, '-', '_' and '.'",
+                "fe80::1%eth0",
+                "host 1 of the connect string, \"fe80::1%eth0\": an IPv6 address must be in brackets; write [address]:port",
+            ),
+            (
+                "[fe80::1%]",
+                "host 1 of the connect string, \"[fe80::1%]\": behind '%' comes the zone, a network interface; write [address%zone]:port",
+            ),
+            (
+                "1:2:3:4:5:6:7:8:2181",
+                "host 1 of the connect string, \"1:2:3:4:5:6:7:8:2181\": an IPv6 address must be in brackets; write [address]:port",
+            ),
+            (
+                "h1:2181;h2:2181",
+                "host 1 of the connect string, \"h1:2181;h2:2181\": hosts are separated by commas; write host:port,host:port",
+            ),
+            (
+                "h0,h1:2181:h2:2181",
+                "host 2 of the connect string, \"h1:2181:h2:2181\": hosts are separated by commas; write host:port,host:port",
+            ),
+            (
+                "zk1 zk2",
+                "host 1 of the connect string, \"zk1 zk2\": not the name of a host, which has letters, digits, '-', '_' and '.'",
             ),
             (
                 "zk1/a,zk2/a",

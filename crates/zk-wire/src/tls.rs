@@ -231,7 +231,9 @@ pub struct InvalidServerName {
 }
 
 fn server_name(name: &str) -> Result<ServerName<'static>, InvalidServerName> {
-    let valid = ServerName::try_from(name.to_owned());
+    // The zone of a link-local address is this machine's, and in no certificate.
+    let address = name.split_once('%').map_or(name, |(address, _)| address);
+    let valid = ServerName::try_from(address.to_owned());
     valid.map_err(|_| InvalidServerName {
         name: name.to_owned(),
     })

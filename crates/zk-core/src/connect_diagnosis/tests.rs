@@ -49,7 +49,7 @@ async fn answer_decides_between_serving_and_not() {
             Finding::Serving,
         ),
         ("HTTP/1.1 400 Bad Request\r\n", Finding::Foreign),
-        ("", Finding::Foreign),
+        ("", Finding::Closed),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -71,7 +71,7 @@ async fn answer_decides_between_serving_and_not() {
 
 #[test]
 fn every_server_is_named_with_what_was_found() {
-    let connect: ConnectString = "a,b:1,[::1]:2,c,d,e,f,g".parse().unwrap();
+    let connect: ConnectString = "a,b:1,[::1]:2,c,d,e,f,g,h".parse().unwrap();
     let findings = [
         Finding::NotResolved("no such name".to_owned()),
         Finding::Refused,
@@ -79,6 +79,7 @@ fn every_server_is_named_with_what_was_found() {
         Finding::Io("network unreachable".to_owned()),
         Finding::Silent,
         Finding::NotServing,
+        Finding::Closed,
         Finding::Foreign,
         Finding::Serving,
     ];
@@ -95,7 +96,9 @@ fn every_server_is_named_with_what_was_found() {
          c:2181 failed (network unreachable), \
          d:2181 accepted the connection but does not reply (hung or paused?), \
          e:2181 runs but does not serve (no quorum?), \
-         f:2181 took the connection and does not serve (no quorum, or not ZooKeeper?), \
-         g:2181 serves, but granted no session in time"
+         f:2181 closed the connection at once (more connections from this address than its maxClientCnxns, by default \
+         60? no quorum?), \
+         g:2181 does not reply as ZooKeeper does (another service?), \
+         h:2181 serves, but granted no session in time"
     );
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use zk_core::{ConnectError, ErrorKind, Session};
+use zk_harness::Ensemble;
 
 use crate::{MAX_WAIT, connect, with_ensemble, within};
 
@@ -127,4 +128,22 @@ async fn bad_addresses_are_named() {
         assert!(error.to_string().contains("/no/such"), "{error}");
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_connections_are_named_as_a_cause() {
+    let ensemble = Ensemble::builder().servers(1).max_client_connections(2);
+    let ensemble = ensemble.start().await.expect("a server starts");
+    let address = ensemble.connect_string();
+    let mut sessions = Vec::new();
+    let refused = loop {
+        let builder = Session::builder(&address).connect_timeout(Duration::from_secs(10));
+        match within(MAX_WAIT, "a session or an error", builder.connect()).await {
+            Ok(session) => sessions.push(session),
+            Err(refused) => break refused,
+        }
+    };
+    assert!(refused.to_string().contains("maxClientCnxns"), "{refused}");
+    assert_eq!(sessions.len(), 2);
+    ensemble.down().await.expect("the server goes down");
 }

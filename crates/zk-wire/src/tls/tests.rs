@@ -79,3 +79,9 @@ fn debug_output_has_no_text_in_pem() {
         "{shown}"
     );
 }
+
+#[test]
+fn the_zone_of_an_address_is_not_in_the_certificate() {
+    let address = server_name("fe80::1").unwrap();
+    assert_eq!(server_name("fe80::1%eth0").unwrap(), address);
+}
