@@ -1,7 +1,7 @@
 //! Decides which entries of a history are genuine.
 //!
 //! The node of an entry is created in the transaction that replaces the revision. So its `czxid` is the next revision of
-//! the key, which nobody can choose who may create nodes but not write the key. The revisions are proven one by one,
+//! the key, which a client that may create nodes, but not write the key, cannot choose. The revisions are proven one by one,
 //! from the one that the key has now backwards: an entry is genuine if it was created together with a revision that is
 //! proven, and proves its own.
 //!

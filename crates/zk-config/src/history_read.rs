@@ -38,11 +38,11 @@ pub struct HistoryEntry {
     pub data: Option<Vec<u8>>,
 }
 
-/// Whether a rollback takes an entry that is not verified.
+/// Whether an entry that is rolled back to has to be verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trust {
-    VerifiedOnly,
-    Unverified,
+pub(crate) enum Verification {
+    Required,
+    Waived,
 }
 
 /// A revision to roll back to.
@@ -125,7 +125,7 @@ pub(crate) async fn read_revision(
     session: &Session,
     path: &NodePath,
     revision: i64,
-    trust: Trust,
+    verification: Verification,
     deadline: Instant,
 ) -> Result<KeptRevision, PublishError> {
     // A lagging server may show neither the revision nor the newest entry, which proves the older ones.
@@ -159,7 +159,7 @@ pub(crate) async fn read_revision(
         revision,
         entry,
     };
-    if !is_verified && trust == Trust::VerifiedOnly {
+    if !is_verified && verification == Verification::Required {
         return Err(unverified(node));
     }
     match session.get(&node).timeout(remaining(deadline)).await {

@@ -455,7 +455,7 @@ impl Publication {
 
     /// Returns the ACL of the node with the histories of several keys.
     ///
-    /// Who may create a key may create its history, and nobody else: if the session's ACL is open to all, it is that of
+    /// Who may create a key, and no other client, may create its history: if the session's ACL is open to all, it is that of
     /// the node above, or that of the key if the server does not return it.
     async fn acl_of_histories(&self, key: &KeyRequest, of_key: &Acl) -> Result<Acl, Error> {
         let default = self.session.default_acl();

@@ -8,7 +8,7 @@ use zk_core::{Acl, IntoNodePath, NodePath, ParsePathError, Session};
 
 use crate::error::PublishError;
 use crate::history;
-use crate::history_read::{self, HistoryEntry, Trust};
+use crate::history_read::{self, HistoryEntry, Verification};
 use crate::options::PublishOptions;
 use crate::plan::{Expected, KeyRequest};
 use crate::publication::Publication;
@@ -170,7 +170,7 @@ impl<C> Publisher<C> {
         expected: Expected,
     ) -> Result<Published, PublishError> {
         let path = path.into_node_path()?;
-        self.restore(path, revision, expected, Trust::VerifiedOnly)
+        self.restore(path, revision, expected, Verification::Required)
             .await
     }
 
@@ -190,7 +190,7 @@ impl<C> Publisher<C> {
         expected: Expected,
     ) -> Result<Published, PublishError> {
         let path = path.into_node_path()?;
-        self.restore(path, revision, expected, Trust::Unverified)
+        self.restore(path, revision, expected, Verification::Waived)
             .await
     }
 
@@ -199,10 +199,11 @@ impl<C> Publisher<C> {
         path: NodePath,
         revision: i64,
         expected: Expected,
-        trust: Trust,
+        verification: Verification,
     ) -> Result<Published, PublishError> {
         let deadline = self.options.deadline(&self.session);
-        let kept = history_read::read_revision(&self.session, &path, revision, trust, deadline);
+        let kept =
+            history_read::read_revision(&self.session, &path, revision, verification, deadline);
         let kept = kept.await?;
         let mut keys = self.transaction().keys;
         keys.add(Ok(path), |_| Ok(Some(kept.data)));

@@ -17,7 +17,7 @@ pub(crate) struct TrackedServers {
     pub(crate) filter: ServerFilter,
 }
 
-/// Which servers of a configuration are used: whoever sends one chooses them, and they are sent the credentials.
+/// Which servers of a configuration are used: the server that sends one chooses them, and they are sent the credentials.
 #[derive(Clone)]
 pub(crate) enum ServerFilter {
     /// Those whose names are in the domain of a name of the connect string, and those of the connect string itself.

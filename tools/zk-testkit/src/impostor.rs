@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 /// A server in the place of one of the ensemble. It serves while it exists.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Impostor {
     /// Its address.
     pub address: SocketAddr,
@@ -19,6 +20,14 @@ pub struct Impostor {
 }
 
 /// Starts an impostor.
+///
+/// # Panics
+///
+/// If it cannot listen.
+///
+/// # Cancel safety
+///
+/// Safe: nothing listens if it is dropped.
 pub async fn impostor() -> Impostor {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await;
     let listener = listener.expect("a port is free");

@@ -342,7 +342,7 @@ async fn the_data_that_a_history_reads_is_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_imported_history_is_shown_and_not_trusted() {
+async fn an_imported_history_is_shown_as_unverified() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
     session.create(PATH, "now").parents().await.unwrap();

@@ -243,7 +243,7 @@ impl SessionBuilder {
     /// [`EnsembleConfig::client_addresses`](crate::EnsembleConfig::client_addresses)), and so is that of servers before
     /// 3.5, which have none. Costs one watch, one round trip, and another one for each change.
     ///
-    /// Whoever answers for a server of the connect string chooses what the configuration contains, and its servers are sent
+    /// The server that answers chooses what the configuration contains, and its servers are sent
     /// the session's credentials: with [`digest_auth`](Self::digest_auth), the password.
     /// So those servers alone are used whose names are in the domain of a name of the connect string (`zk4.example.org`
     /// beside `zk1.example.org`), and those of the connect string itself. For addresses, and for names without a domain,
@@ -569,7 +569,7 @@ pub enum ConnectError {
     /// It may be another server in its place; or it has another password for the user, or no SASL. It was sent proofs
     /// that this client knows the password, at most three, and neither the password nor any request.
     #[cfg(feature = "sasl")]
-    #[error("no session, because {server} did not prove that it knows the password: {problem}")]
+    #[error("no session, because SASL with {server} failed: {problem}")]
     #[non_exhaustive]
     NotProved {
         /// The server that was tried last.

@@ -58,7 +58,7 @@ async fn instances_that_come_change_and_go_are_told() {
     drop(again);
 }
 
-/// Whoever may create an instance chooses its address, which consumers log and dial.
+/// A client that may create an instance chooses its address, which consumers log and dial.
 #[tokio::test(start_paused = true)]
 async fn an_address_with_a_control_character_is_quarantined() {
     let ensemble = Ensemble::new(3);

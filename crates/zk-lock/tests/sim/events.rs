@@ -201,7 +201,8 @@ async fn a_contender_of_no_session_is_reported_to_its_waiter() {
     let first = inspector.first_contender().await.unwrap().unwrap();
     assert_eq!(first.session(), None);
     inspector.remove(&first).await.unwrap();
-    soon("it is granted", waiter.acquire()).await.unwrap();
+    let guard = soon("it is granted", waiter.acquire()).await;
+    guard.unwrap().release().await.unwrap();
 }
 
 /// Records warnings.
@@ -225,7 +226,7 @@ impl tracing::Subscriber for Warnings {
         let mut text = String::new();
         event.record(
             &mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
-                text.push_str(&format!("{field}={value:?} "));
+                text.extend([field.name(), "=", &format!("{value:?}"), " "]);
             },
         );
         self.0.lock().unwrap().push(text);

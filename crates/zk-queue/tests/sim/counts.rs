@@ -86,7 +86,7 @@ async fn an_item_that_can_never_be_settled_is_counted_as_stuck() {
         let stuck = snapshot.unwrap().stuck;
         stuck.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    assert_eq!(snapshot().await, [item.clone()]);
+    assert_eq!(snapshot().await, [&*item]);
     assert_eq!(queue.counts().await.unwrap().stuck, 0);
 
     for _ in 0..2 {

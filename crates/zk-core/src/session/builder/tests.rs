@@ -122,7 +122,7 @@ async fn a_server_that_does_not_know_the_password_is_named() {
     let text = error.to_string();
     assert!(
         text.starts_with(&format!(
-            "no session, because {} did not prove that it knows the password: ",
+            "no session, because SASL with {} failed: the server has not proved",
             impostor.address
         )),
         "{text}"
