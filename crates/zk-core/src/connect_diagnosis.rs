@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,22 +16,35 @@ use crate::join_all::join_all;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectDiagnosis {
     waited: Duration,
-    servers: Vec<(ServerAddress, Finding)>,
+    servers: Vec<Tried>,
+}
+
+/// A server that was tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Tried {
+    server: ServerAddress,
+    /// The address, if the server was named otherwise.
+    address: Option<SocketAddr>,
+    finding: Finding,
 }
 
 impl ConnectDiagnosis {
-    /// Returns every server that was tried, with a description of the reason.
+    /// Returns every server that was tried, with a description of the reason. A name with several addresses is there once
+    /// for each, and the description begins with the address.
     pub fn servers(&self) -> impl Iterator<Item = (&ServerAddress, String)> {
-        self.servers
-            .iter()
-            .map(|(server, finding)| (server, finding.to_string()))
+        let described = |tried: &Tried| match tried.address {
+            Some(address) => format!("({address}) {}", tried.finding),
+            None => tried.finding.to_string(),
+        };
+        let servers = self.servers.iter();
+        servers.map(move |tried| (&tried.server, described(tried)))
     }
 }
 
 impl fmt::Display for ConnectDiagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no server granted a session within {:?}: ", self.waited)?;
-        for (at, (server, finding)) in self.servers.iter().enumerate() {
+        for (at, (server, finding)) in self.servers().enumerate() {
             let comma = if at == 0 { "" } else { ", " };
             write!(f, "{comma}{server} {finding}")?;
         }
@@ -81,23 +95,39 @@ pub(crate) async fn diagnose(
 ) -> ConnectDiagnosis {
     let deadline = Deadline::after(allowed);
     let servers = connect.servers().iter();
-    let findings = join_all(servers.clone().map(|server| check(server, deadline))).await;
+    let tried = join_all(servers.map(|server| check_all(server, deadline))).await;
     ConnectDiagnosis {
         waited,
-        servers: servers.cloned().zip(findings).collect(),
+        servers: tried.into_iter().flatten().collect(),
     }
 }
 
-async fn check(server: &ServerAddress, deadline: Deadline) -> Finding {
-    let addresses = match deadline
-        .bound(tokio::net::lookup_host((server.host(), server.port())))
-        .await
-    {
-        Some(Ok(addresses)) => addresses.collect::<Vec<_>>(),
-        Some(Err(error)) => return Finding::NotResolved(error.to_string()),
-        None => return Finding::NotResolved("no reply from the name service".to_owned()),
+/// Checks each address of a server, all at once.
+async fn check_all(server: &ServerAddress, deadline: Deadline) -> Vec<Tried> {
+    let tried = |address, finding| Tried {
+        server: server.clone(),
+        address,
+        finding,
     };
-    match deadline.bound(TcpStream::connect(&*addresses)).await {
+    let found = tokio::net::lookup_host((server.host(), server.port()));
+    let addresses = match deadline.bound(found).await {
+        Some(Ok(addresses)) => addresses.collect::<Vec<_>>(),
+        Some(Err(error)) => return vec![tried(None, Finding::NotResolved(error.to_string()))],
+        None => {
+            let why = "no reply from the name service".to_owned();
+            return vec![tried(None, Finding::NotResolved(why))];
+        }
+    };
+    let findings = addresses.iter().map(|address| check(*address, deadline));
+    let findings = join_all(findings).await;
+    let is_name = server.host().parse::<IpAddr>().is_err();
+    let found = addresses.into_iter().zip(findings);
+    let found = found.map(|(address, finding)| tried(is_name.then_some(address), finding));
+    found.collect()
+}
+
+async fn check(address: SocketAddr, deadline: Deadline) -> Finding {
+    match deadline.bound(TcpStream::connect(address)).await {
         None => Finding::TimedOut,
         Some(Err(error)) => match error.kind() {
             io::ErrorKind::ConnectionRefused => Finding::Refused,

@@ -10,7 +10,7 @@ const LONG: Duration = Duration::from_secs(60);
 async fn finding(server: &str, allowed: Duration) -> Finding {
     let connect: ConnectString = server.parse().unwrap();
     let mut unanswered = diagnose(&connect, Duration::from_secs(5), allowed).await;
-    unanswered.servers.remove(0).1
+    unanswered.servers.remove(0).finding
 }
 
 #[tokio::test]
@@ -83,7 +83,13 @@ fn every_server_is_named_with_what_was_found() {
         Finding::Foreign,
         Finding::Serving,
     ];
-    let servers = connect.servers().iter().cloned().zip(findings).collect();
+    let servers = connect.servers().iter().cloned().zip(findings);
+    let servers = servers.map(|(server, finding)| Tried {
+        server,
+        address: None,
+        finding,
+    });
+    let servers = servers.collect();
     let unanswered = ConnectDiagnosis {
         waited: Duration::from_secs(5),
         servers,
@@ -100,5 +106,23 @@ fn every_server_is_named_with_what_was_found() {
          60? no quorum?), \
          g:2181 does not reply as ZooKeeper does (another service?), \
          h:2181 serves, but granted no session in time"
+    );
+}
+
+#[tokio::test]
+async fn each_address_of_a_name_is_checked() {
+    let connect: ConnectString = "localhost:1".parse().unwrap();
+    let diagnosis = diagnose(&connect, SHORT, LONG).await;
+    assert!(!diagnosis.servers.is_empty());
+    for tried in &diagnosis.servers {
+        let address = tried.address.expect("it was named otherwise");
+        assert!(address.ip().is_loopback() && address.port() == 1);
+        assert_eq!(tried.finding, Finding::Refused);
+    }
+    let shown = diagnosis.to_string();
+    let first = diagnosis.servers[0].address.unwrap();
+    assert!(
+        shown.contains(&format!("localhost:1 ({first}) refused")),
+        "{shown}"
     );
 }
