@@ -264,6 +264,17 @@ impl Engine {
         accepted
     }
 
+    /// Adds credentials in place of others, as [`add_auth`](Self::add_auth) does.
+    pub(crate) async fn replace_auth(
+        &self,
+        scheme: &str,
+        data: Bytes,
+    ) -> Result<(), TransportError> {
+        let accepted = self.transport.replace_auth(scheme, data).await;
+        self.note_end(&accepted);
+        accepted
+    }
+
     /// Ends the link if an answer says that the session is over: the transport may update the link later than it answers.
     fn note_end<T>(&self, answer: &Result<T, TransportError>) {
         let Err(fault) = answer else {

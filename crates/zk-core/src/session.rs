@@ -25,7 +25,7 @@ use crate::stat::{SessionId, Stat};
 use crate::state::{ConnectionState, StateChanges};
 use crate::subscription::Subscribe;
 use crate::tracker::{self, NodeTracker};
-use crate::transport::{SessionEnd, Transport};
+use crate::transport::{SessionEnd, Transport, TransportError};
 
 pub(crate) mod builder;
 mod lease;
@@ -392,6 +392,23 @@ impl Session {
         self.add_credentials(Credentials::new(scheme, data)).await
     }
 
+    /// Adds credentials as [`add_auth`](Self::add_auth) does, in place of all others of their scheme: later connections do
+    /// not send those.
+    ///
+    /// It is for credentials that expire, such as tokens: the first reconnect would otherwise send the oldest, which is
+    /// refused, and ends the session. Until the connection ends, the server may know the session by the replaced ones,
+    /// too. A session that succeeds this one, of [`Sessions`](crate::Sessions), begins with the credentials of the builder.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_auth`](Self::add_auth), which has the same cancel safety; and [`Unsupported`](ErrorKind::Unsupported) with
+    /// [`ProtocolClient::ZookeeperClient`](crate::ProtocolClient).
+    pub async fn replace_auth(&self, scheme: &str, data: impl Into<Vec<u8>>) -> Result<(), Error> {
+        let data = Credentials::new(scheme, data).data;
+        self.authenticated(self.engine().replace_auth(scheme, data))
+            .await
+    }
+
     /// Adds credentials of the scheme `digest`, as [`add_auth`](Self::add_auth) does.
     ///
     /// # Errors
@@ -409,8 +426,16 @@ impl Session {
 
     async fn add_credentials(&self, credentials: Credentials) -> Result<(), Error> {
         let Credentials { scheme, data } = credentials;
+        self.authenticated(self.engine().add_auth(&scheme, data))
+            .await
+    }
+
+    /// Waits until a server has accepted credentials.
+    async fn authenticated(
+        &self,
+        accepted: impl Future<Output = Result<(), TransportError>>,
+    ) -> Result<(), Error> {
         let call = Call::new(self.handle.clone(), Operation::AddAuth, None);
-        let accepted = self.engine().add_auth(&scheme, data);
         match call.deadline().bound(accepted).await {
             Some(Ok(())) => Ok(()),
             Some(Err(fault)) => {

@@ -148,6 +148,14 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(Err(refused)))
     }
 
+    /// Adds credentials as [`add_auth`](Self::add_auth) does, in place of all others of their scheme, which later
+    /// connections do not send. By default they are refused with [`ErrorKind::Unsupported`].
+    fn replace_auth(&self, scheme: &str, data: Bytes) -> Authenticating {
+        drop((scheme, data));
+        let refused = TransportError::Refused(ErrorKind::Unsupported, None);
+        Box::pin(std::future::ready(Err(refused)))
+    }
+
     /// Finds out the role of the server that the session is connected to. It does not change during a connection. The
     /// result has [`Link::breaks`] of the connection. `None`, the default, if it cannot be known for certain.
     fn server_role(&self) -> RoleReply {

@@ -104,21 +104,20 @@ impl Transport for SimTransport {
 
     /// Adds a user of the scheme `digest`, at once; other schemes are refused.
     fn add_auth(&self, scheme: &str, data: Bytes) -> Authenticating {
-        let text = String::from_utf8_lossy(data.as_slice());
-        let user = text.split_once(':').filter(|_| scheme == "digest");
-        let accepted = match user {
-            Some((user, password)) => {
-                let who = Identity::digest(user, password);
-                self.driver
-                    .with(|world| world.add_identity(self.session, who));
-                Ok(())
-            }
-            None => Err(TransportError::Refused(
-                ErrorKind::Unsupported,
-                Some("simulated servers know the scheme digest only".to_owned()),
-            )),
-        };
-        Box::pin(std::future::ready(accepted))
+        let identified = identity(scheme, &data).map(|who| {
+            self.driver
+                .with(|world| world.add_identity(self.session, who));
+        });
+        Box::pin(std::future::ready(identified))
+    }
+
+    /// Adds a user of the scheme `digest`, at once; the others are gone when the connection ends.
+    fn replace_auth(&self, scheme: &str, data: Bytes) -> Authenticating {
+        let identified = identity(scheme, &data).map(|who| {
+            self.driver
+                .with(|world| world.replace_identities(self.session, who));
+        });
+        Box::pin(std::future::ready(identified))
     }
 
     fn submit(&self, request: Request) -> Reply {
@@ -137,6 +136,17 @@ impl Transport for SimTransport {
     fn close(&self) {
         drop(self.driver.submit(self.session, Content::Close));
     }
+}
+
+/// Returns who has these credentials.
+fn identity(scheme: &str, data: &Bytes) -> Result<Identity, TransportError> {
+    let text = String::from_utf8_lossy(data.as_slice());
+    let user = text.split_once(':').filter(|_| scheme == "digest");
+    let user = user.map(|(user, password)| Identity::digest(user, password));
+    user.ok_or_else(|| {
+        let why = "simulated servers know the scheme digest only".to_owned();
+        TransportError::Refused(ErrorKind::Unsupported, Some(why))
+    })
 }
 
 impl Drop for SimTransport {

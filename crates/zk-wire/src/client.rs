@@ -269,9 +269,35 @@ impl Client {
     ///
     /// Cancel safe: credentials that were added stay.
     pub async fn add_auth(&self, credentials: Credentials) -> Result<(), RequestError> {
+        self.authenticate(|session| session.add_auth(credentials))
+            .await
+    }
+
+    /// Adds credentials as [`add_auth`](Self::add_auth) does, in place of all others of their scheme: later connections
+    /// do not send those. For example, a token that replaces one which is about to expire.
+    ///
+    /// Until the connection ends, the server may know the session by the replaced ones, too. Calls that wait until a server
+    /// has accepted replaced ones have the outcome of this one.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_auth`](Self::add_auth).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`add_auth`](Self::add_auth).
+    pub async fn replace_auth(&self, credentials: Credentials) -> Result<(), RequestError> {
+        self.authenticate(|session| session.replace_auth(credentials))
+            .await
+    }
+
+    async fn authenticate(
+        &self,
+        add: impl FnOnce(&mut Session) -> Result<Ticket, SubmitError>,
+    ) -> Result<(), RequestError> {
         let outcome = {
             let mut inner = self.handle.shared.lock();
-            let ticket = inner.session.add_auth(credentials);
+            let ticket = add(&mut inner.session);
             ticket.map(|ticket| {
                 let (answer, outcome) = oneshot::channel();
                 inner.answers.insert(ticket, answer);

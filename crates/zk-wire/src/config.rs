@@ -55,9 +55,12 @@ pub struct Config {
     pub max_queued: usize,
     /// How many bytes the requests that wait to be sent may have.
     pub max_queued_bytes: usize,
-    /// What all random choices are derived from: the order of the hosts, the pauses, and the nonces for SASL. Fix it only
-    /// in tests, so that clients do not all begin with the same server.
+    /// What the order of the hosts and the pauses are derived from. Fix it only in tests, so that clients do not all begin
+    /// with the same server.
     pub seed: u64,
+    /// What the nonces for SASL are derived from; by default they come from the operating system. Fix it only in tests,
+    /// because a nonce that others can guess does not protect a password.
+    pub nonce_seed: Option<u64>,
 }
 
 /// What resumes a session of the ensemble, also from another process.
@@ -105,6 +108,7 @@ impl Config {
             max_queued_bytes: 64 << 20,
             // `fastrand` seeds itself from the clock: processes that start together could get the same.
             seed: RandomState::new().hash_one(0),
+            nonce_seed: None,
         }
     }
 }

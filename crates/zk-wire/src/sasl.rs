@@ -11,15 +11,19 @@ use crate::session::Host;
 
 #[cfg(feature = "digest-md5")]
 mod digest_md5;
+mod nonces;
 
 #[cfg(feature = "digest-md5")]
 pub use digest_md5::DigestMd5;
+
+pub(crate) use nonces::Nonces;
 
 /// A SASL mechanism with its credentials. Its debug output must not contain secrets.
 pub trait Mechanism: fmt::Debug + Send + Sync {
     /// Begins an exchange on a new connection to `host`, and returns the first token for the server, which may be empty.
     ///
-    /// `nonce` differs in each exchange. It is as random as [`Config::seed`](crate::Config::seed).
+    /// `nonce` differs in each exchange. It comes from the operating system, see
+    /// [`Config::nonce_seed`](crate::Config::nonce_seed).
     ///
     /// # Errors
     ///

@@ -29,6 +29,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::config::{Config, SavedSession};
 use crate::proto::{Request, Xid};
+use crate::sasl::Nonces;
 
 mod authentication;
 mod connection;
@@ -185,7 +186,7 @@ impl Session {
             written: 0,
             sent: VecDeque::new(),
             received: BytesMut::new(),
-            authentication: Authentication::new(credentials, config.seed),
+            authentication: Authentication::new(credentials, Nonces::new(config.nonce_seed)),
             watches: Watches::default(),
             releases: Releases::new(config.assumed_release),
             search: WritableServerSearch::new(),

@@ -345,6 +345,18 @@ impl Transport for WireTransport {
         })
     }
 
+    fn replace_auth(&self, scheme: &str, data: Bytes) -> Authenticating {
+        let client = self.client.clone();
+        let credentials = wire::Credentials {
+            scheme: scheme.to_owned(),
+            data: data.0,
+        };
+        Box::pin(async move {
+            let accepted = client.replace_auth(credentials).await;
+            accepted.map_err(|error| fault(&error.kind))
+        })
+    }
+
     fn submit(&self, request: Request) -> Reply {
         self.send(request, None)
     }

@@ -36,6 +36,30 @@ async fn later_requests_have_the_identities_that_were_added() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_next_connection_has_only_the_credentials_that_replaced_others() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().digest("ann", "old").await;
+    session
+        .create("/old", "")
+        .acl(Acl::creator_only())
+        .await
+        .unwrap();
+    session.replace_auth("digest", "ann:new").await.unwrap();
+    session
+        .create("/both", "")
+        .acl(Acl::creator_only())
+        .await
+        .unwrap();
+    session.get("/old").await.unwrap();
+    sim.session(session.id()).cut();
+    let refused = session.get("/old").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NoAuth);
+    session.get("/both").await.unwrap();
+    let refused = session.replace_auth("x509", "ann").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+}
+
+#[tokio::test(start_paused = true)]
 async fn connected_waits_for_a_link_or_the_end() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;

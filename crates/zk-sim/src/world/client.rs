@@ -25,6 +25,8 @@ pub(crate) struct Client {
     pub(crate) id: SessionId,
     pub(crate) timeout: Duration,
     pub(super) identities: Vec<Identity>,
+    /// The one that it has alone from the next link on.
+    pub(super) identity_of_next_link: Option<Identity>,
     pub(crate) link: Link,
     /// The index of the server it is or was last attached to.
     pub(crate) server: usize,
@@ -134,6 +136,7 @@ impl Client {
             id,
             timeout,
             identities,
+            identity_of_next_link: None,
             link: Link {
                 phase: Phase::Up,
                 breaks: 0,

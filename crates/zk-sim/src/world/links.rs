@@ -29,6 +29,9 @@ impl World {
         client.link.phase = Phase::Down;
         client.link.breaks += 1;
         client.broken_at = Some(self.now);
+        if let Some(identity) = client.identity_of_next_link.take() {
+            client.identities = vec![identity];
+        }
         client.connection += 1;
         client.queue.clear();
         client.outbox.clear();

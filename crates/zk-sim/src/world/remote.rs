@@ -132,6 +132,12 @@ impl World {
         }
     }
 
+    /// Adds an identity to a session, and removes the others with its next connection.
+    pub(crate) fn replace_identities(&mut self, session: SessionId, who: Identity) {
+        self.add_identity(session, who.clone());
+        self.client_mut(session).identity_of_next_link = Some(who);
+    }
+
     /// Records that the client has closed a connection.
     pub(crate) fn detach(&mut self, session: SessionId, connection: u64) {
         if self.connection_of(session) == Some(connection) {

@@ -7,37 +7,60 @@ use bytes::Bytes;
 use super::pending::{Frame, Role};
 use super::{Event, Host, Loss, Outcome, Phase, Server, Session, SessionEnd, SubmitError, Ticket};
 use crate::proto::{Credentials, ErrorCode, Reply, Request, SaslToken, Xid};
-use crate::sasl::{Exchange, Step};
+use crate::sasl::{Exchange, Nonces, Step};
 
 /// What the session proves its identity with.
 pub(super) struct Authentication {
+    /// In the order in which they are sent.
     credentials: Vec<AddedCredentials>,
+    /// The number of the next credentials.
+    next_number: usize,
     /// Runs on a connection until the server has accepted the SASL mechanism. Nothing else is sent meanwhile.
     exchange: Option<Box<dyn Exchange>>,
     /// The first token of the exchange, until the session is granted.
     first_token: Option<Vec<u8>>,
-    nonces: fastrand::Rng,
+    nonces: Nonces,
 }
 
-/// Credentials, and the caller that waits until a server has accepted them.
+/// Credentials, and the callers that wait until a server has accepted them.
 struct AddedCredentials {
+    number: usize,
     credentials: Credentials,
-    waiting: Option<Ticket>,
+    waiting: Vec<Ticket>,
 }
 
 impl Authentication {
-    pub(super) fn new(credentials: Vec<Credentials>, seed: u64) -> Self {
-        let credentials = credentials.into_iter().map(|credentials| AddedCredentials {
-            credentials,
-            waiting: None,
-        });
-        Self {
-            credentials: credentials.collect(),
+    pub(super) fn new(credentials: Vec<Credentials>, nonces: Nonces) -> Self {
+        let mut authentication = Self {
+            credentials: Vec::new(),
+            next_number: 0,
             exchange: None,
             first_token: None,
-            // The hosts are shuffled with the seed itself.
-            nonces: fastrand::Rng::with_seed(seed.rotate_left(32)),
+            nonces,
+        };
+        for credentials in credentials {
+            authentication.add(credentials, Vec::new());
         }
+        authentication
+    }
+
+    fn add(&mut self, credentials: Credentials, waiting: Vec<Ticket>) -> Frame {
+        let added = AddedCredentials {
+            number: self.next_number,
+            credentials,
+            waiting,
+        };
+        self.next_number += 1;
+        let frame = added.frame();
+        self.credentials.push(added);
+        frame
+    }
+
+    /// Removes all credentials of a scheme, and returns those that wait until they are accepted.
+    fn remove(&mut self, scheme: &str) -> Vec<Ticket> {
+        let is_removed = |added: &mut AddedCredentials| added.credentials.scheme == scheme;
+        let removed = self.credentials.extract_if(.., is_removed);
+        removed.flat_map(|added| added.waiting).collect()
     }
 
     /// Returns whether a SASL exchange runs.
@@ -54,12 +77,14 @@ impl Authentication {
     /// Returns those that wait until their credentials are accepted, and forgets them.
     pub(super) fn take_waiting(&mut self) -> impl Iterator<Item = Ticket> {
         let credentials = self.credentials.iter_mut();
-        credentials.filter_map(|added| added.waiting.take())
+        credentials.flat_map(|added| std::mem::take(&mut added.waiting))
     }
+}
 
-    fn frame(&self, at: usize) -> Frame {
-        let auth = Request::Auth(self.credentials[at].credentials.clone());
-        Frame::new(&auth, Xid::AUTH, Role::Credentials(at))
+impl AddedCredentials {
+    fn frame(&self) -> Frame {
+        let auth = Request::Auth(self.credentials.clone());
+        Frame::new(&auth, Xid::AUTH, Role::Credentials(self.number))
     }
 }
 
@@ -73,20 +98,40 @@ impl Session {
     ///
     /// If they are not accepted, see [`SubmitError`].
     pub fn add_auth(&mut self, credentials: Credentials) -> Result<Ticket, SubmitError> {
+        self.authenticate_as(credentials, None)
+    }
+
+    /// Adds credentials as [`add_auth`](Self::add_auth) does, and sends those of the same scheme that were added before
+    /// on no later connection. If no server has accepted those yet, they have the outcome of the new ones.
+    ///
+    /// The server may know the session by the replaced ones, too, until the connection ends.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_auth`](Self::add_auth); nothing is replaced then.
+    pub fn replace_auth(&mut self, credentials: Credentials) -> Result<Ticket, SubmitError> {
+        let scheme = credentials.scheme.clone();
+        self.authenticate_as(credentials, Some(&scheme))
+    }
+
+    fn authenticate_as(
+        &mut self,
+        credentials: Credentials,
+        replaced: Option<&str>,
+    ) -> Result<Ticket, SubmitError> {
         self.check_accepts()?;
-        let at = self.authentication.credentials.len();
-        let ticket = Ticket(self.next_ticket);
-        self.authentication.credentials.push(AddedCredentials {
-            credentials,
-            waiting: Some(ticket),
-        });
-        let frame = self.authentication.frame(at);
+        let request = Request::Auth(credentials.clone());
+        let frame = Frame::new(&request, Xid::AUTH, Role::Internal);
         let (len, limit) = (frame.payload_len(), self.config.max_request);
         if len > limit {
-            self.authentication.credentials.pop();
             return Err(SubmitError::TooLong { len, limit });
         }
+        let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
+        let mut waiting =
+            replaced.map_or_else(Vec::new, |scheme| self.authentication.remove(scheme));
+        waiting.push(ticket);
+        let frame = self.authentication.add(credentials, waiting);
         // Otherwise they are sent after the next handshake, or after the exchange that runs.
         if matches!(self.phase, Phase::Up { .. }) && !self.authentication.is_exchanging() {
             self.outgoing.push_back(frame);
@@ -99,8 +144,8 @@ impl Session {
         let Some(mechanism) = &self.config.sasl else {
             return Ok(());
         };
-        let nonce = self.authentication.nonces.u128(..).to_be_bytes();
-        let started = mechanism.start(host, nonce);
+        let nonce = self.authentication.nonces.next();
+        let started = nonce.and_then(|nonce| mechanism.start(host, nonce));
         let (exchange, token) = started.map_err(|why| Loss::Sasl {
             host: host.clone(),
             why,
@@ -162,7 +207,7 @@ impl Session {
     /// Handles the reply to credentials.
     pub(super) fn credentials_replied(
         &mut self,
-        at: usize,
+        number: usize,
         zxid: i64,
         reply: Result<Reply, ErrorCode>,
     ) -> Result<(), Loss> {
@@ -173,8 +218,13 @@ impl Session {
             // It says nothing of the credentials; the next connection sends them again.
             Err(code) => return Err(Loss::CredentialsNotChecked(code)),
         };
-        if let Some(ticket) = self.authentication.credentials[at].waiting.take() {
-            self.events.push_back(Event::Answered(ticket, outcome));
+        let mut added = self.authentication.credentials.iter_mut();
+        // There are none with this number if they were replaced.
+        if let Some(added) = added.find(|added| added.number == number) {
+            for ticket in std::mem::take(&mut added.waiting) {
+                let outcome = outcome.clone();
+                self.events.push_back(Event::Answered(ticket, outcome));
+            }
         }
         if is_refused {
             self.end(SessionEnd::AuthFailed);
@@ -192,8 +242,8 @@ impl Session {
     }
 
     pub(super) fn send_credentials(&mut self) {
-        let credentials = 0..self.authentication.credentials.len();
-        let frames = credentials.map(|at| self.authentication.frame(at));
-        self.outgoing.extend(frames);
+        let credentials = self.authentication.credentials.iter();
+        self.outgoing
+            .extend(credentials.map(AddedCredentials::frame));
     }
 }

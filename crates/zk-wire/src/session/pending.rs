@@ -34,7 +34,7 @@ pub(super) enum Role {
     Internal,
     /// It proves who the session is, with a token of its SASL mechanism.
     Sasl,
-    /// It proves who the session is, with the credentials at this place in its list.
+    /// It proves who the session is, with the credentials that have this number.
     Credentials(usize),
 }
 

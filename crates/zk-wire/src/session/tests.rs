@@ -216,6 +216,7 @@ fn server(name: &str) -> Server {
 fn config() -> Config {
     let mut config = Config::new(TIMEOUT);
     config.seed = 1;
+    config.nonce_seed = Some(1);
     config
 }
 

@@ -110,6 +110,7 @@ impl Program {
 fn config(from: &mut Unstructured<'_>) -> Result<Config> {
     let mut config = Config::new(SESSION_TIMEOUT);
     config.seed = 1;
+    config.nonce_seed = Some(1);
     config.max_in_flight = from.int_in_range(1..=6)?;
     config.max_queued = from.int_in_range(1..=10)?;
     config.max_queued_bytes = *from.choose(&[60, 300, 100_000])?;

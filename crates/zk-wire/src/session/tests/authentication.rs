@@ -83,6 +83,23 @@ fn opcodes(seen: &[Seen]) -> Vec<i32> {
     seen.iter().map(|seen| seen.opcode).collect()
 }
 
+/// The data of credentials that were sent.
+fn data_of(seen: &[Seen]) -> Vec<String> {
+    let credentials = seen.iter().filter(|seen| seen.opcode == AUTH);
+    let data = credentials.map(|seen| {
+        let scheme_len = usize::from(seen.body[7]);
+        String::from_utf8_lossy(&seen.body[8 + scheme_len + 4..]).into_owned()
+    });
+    data.collect()
+}
+
+fn ip() -> Credentials {
+    Credentials {
+        scheme: "ip".to_owned(),
+        data: Bytes::from_static(b"here"),
+    }
+}
+
 fn is_connected(events: &[Event]) -> bool {
     matches!(events, [.., Event::Connected { .. }])
 }
@@ -261,6 +278,47 @@ fn added_credentials_are_sent_now_and_on_every_connection() {
     assert_eq!(opcodes(&peer.dial_and_grant()), [AUTH]);
     peer.reply(-4, 0, b"");
     assert!(is_connected(&peer.events()), "and not a second outcome");
+}
+
+#[test]
+fn replaced_credentials_are_not_sent_again() {
+    let mut config = config();
+    config.auth = vec![digest(b"oldest"), ip()];
+    let mut peer = Peer::with(config);
+    assert_eq!(data_of(&peer.dial_and_grant()), ["oldest", "here"]);
+    let waiting = peer.session.add_auth(digest(b"old")).unwrap();
+    let ticket = peer.session.replace_auth(digest(b"new")).unwrap();
+    assert_eq!(data_of(&peer.sent()), ["old", "new"]);
+    // Replies come in the order of the credentials; those to replaced ones are for nobody.
+    for _ in 0..3 {
+        peer.reply(-4, 0, b"");
+        let is_answer = |event: &Event| matches!(event, Event::Answered(..));
+        assert!(!peer.events().iter().any(is_answer));
+    }
+    peer.reply(-4, 0, b"");
+    let answered = peer.events();
+    for (event, of) in answered.iter().zip([waiting, ticket]) {
+        let is_done = matches!(event, Event::Answered(it, Outcome::Done { .. }) if *it == of);
+        assert!(is_done, "{answered:?}");
+    }
+    assert!(
+        answered.len() == 3 && is_connected(&answered),
+        "{answered:?}"
+    );
+    peer.cut();
+    peer.events();
+    assert_eq!(data_of(&peer.dial_and_grant()), ["here", "new"]);
+}
+
+#[test]
+fn credentials_that_are_too_long_replace_none() {
+    let mut config = config();
+    config.max_request = 100;
+    config.auth = vec![digest(b"old")];
+    let mut peer = Peer::with(config);
+    let too_long = peer.session.replace_auth(digest(&[b'x'; 100]));
+    assert!(matches!(too_long, Err(SubmitError::TooLong { .. })));
+    assert_eq!(data_of(&peer.dial_and_grant()), ["old"]);
 }
 
 #[test]
