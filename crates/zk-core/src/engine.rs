@@ -14,6 +14,7 @@ use crate::connect_string::ConnectString;
 use crate::counters::Counters;
 use crate::engine::multi_read_support::MultiReadSupport;
 use crate::error::ErrorKind;
+use crate::lease_clock;
 use crate::lease_proof::LeaseProof;
 use crate::transport::{
     Answer, Bytes, Link, LinkReceiver, Phase, Request, Response, ServerRole, SessionEnd, Transport,
@@ -50,11 +51,11 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Creates the engine of a session that was opened after `asked`. Its tasks run on the current runtime.
+    /// Creates the engine of a session that was opened after `asked`, an instant of the lease clock. Its tasks run on the current runtime.
     pub(crate) fn new(
         transport: Box<dyn Transport>,
         servers: ConnectString,
-        asked: Instant,
+        asked: std::time::Instant,
     ) -> Self {
         // A server that is cut off grants sessions that the quorum does not know.
         let opened = match transport.link().now().phase {
@@ -62,7 +63,7 @@ impl Engine {
             _ => LeaseProof::opened,
         };
         Self {
-            lease_proof: Mutex::new(opened(transport.session_timeout(), asked.into_std())),
+            lease_proof: Mutex::new(opened(transport.session_timeout(), asked)),
             proven: watch::Sender::default(),
             link: transport.link(),
             transport,
@@ -201,7 +202,7 @@ impl Engine {
             Some(deadline) => self.transport.submit_by(request, deadline.into_std()),
             None => self.transport.submit(request),
         };
-        let sent = Instant::now();
+        let sent = lease_clock::now();
         let Answer { mut result, header } = reply.await;
         if let Ok(response) = &mut result {
             response.keep_valid_names();
@@ -218,7 +219,7 @@ impl Engine {
         if let Some(answerer) = answerer.of_answer(&result) {
             let mut proof = self.lease_proof();
             // Read under the lock, so that the replies are recorded in the order of their instants.
-            let (sent, answered) = (sent.into_std(), Instant::now().into_std());
+            let answered = lease_clock::now();
             let breaks_now = self.link_now().breaks;
             // The transport may update the link later than it answers.
             let replied_over = header.map(|header| header.breaks);
@@ -316,13 +317,13 @@ impl Engine {
         }
     }
 
-    /// Returns the instant until which the ensemble certainly keeps the session, or `None` if the session is over or
-    /// being closed.
+    /// Returns the instant of the monotonic clock until which the ensemble certainly keeps the session, or `None` if the
+    /// session is over or being closed.
     pub(crate) fn valid_until(&self) -> Option<std::time::Instant> {
         match self.link_now().phase {
             Phase::Over(_) => None,
             _ if self.is_closing() => None,
-            _ => Some(self.lease_proof().until()),
+            _ => Some(lease_clock::to_monotonic(self.lease_proof().until())),
         }
     }
 

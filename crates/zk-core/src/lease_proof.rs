@@ -63,8 +63,8 @@
 //! Each session timeout is at least two ticks, which servers enforce by default. All servers have the same limits of
 //! the timeout, or the reply to each move arrives in time. A report omits no session twice in a row. Between a touch and
 //! its report, the leader pauses at most once, or replies in between. The leader's clock and this
-//! one differ in rate by less than [`CLOCK_SHARE`]. This machine's monotonic clock advances while the process is stopped
-//! (it does, but not while the whole machine is suspended). A leader that replies for [`EXPIRY_SHARE`] has run its ping
+//! one differ in rate by less than [`CLOCK_SHARE`]. This machine's clock advances while the process does not run (see
+//! `lease_clock`: not while a virtual machine is paused by its host, or restored). A leader that replies for [`EXPIRY_SHARE`] has run its ping
 //! and expiry threads in that time. There is no Oracle quorum, no restore by the admin server, no `ObserverMaster` with
 //! timeouts below four ticks, no local session (`localSessionsEnabled`) without an ephemeral node, and no other client
 //! closes the session.

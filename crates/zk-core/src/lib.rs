@@ -138,6 +138,7 @@ mod idempotency_tokens;
 mod identity;
 mod join_all;
 mod kept;
+mod lease_clock;
 mod lease_proof;
 mod listener;
 #[cfg(feature = "metrics")]

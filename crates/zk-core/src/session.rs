@@ -12,6 +12,7 @@ use crate::credentials::Credentials;
 use crate::deadline::Deadline;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Operation};
+use crate::lease_clock;
 use crate::operation::{
     Create, Delete, DescendantCount, Ephemerals, Exists, Get, GetAcl, GetConfig, GetStat, List,
     OperationFuture, ReadMany, Set, SetAcl, Sync, Target, Transaction, WaitForCreation,
@@ -77,7 +78,7 @@ impl Session {
             Box::new(transport),
             servers,
             SessionDefaults::default(),
-            tokio::time::Instant::now(),
+            lease_clock::now(),
         ))
     }
 

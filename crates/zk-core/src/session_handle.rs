@@ -2,9 +2,9 @@
 //! handle.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use crate::connect_string::ConnectString;
 use crate::engine::Engine;
@@ -41,7 +41,8 @@ impl Drop for Shared {
 }
 
 impl SessionHandle {
-    /// Starts the tasks of a session that was opened after `asked`, on the current runtime.
+    /// Starts the tasks of a session that was opened after `asked`, an instant of the lease clock, on the current
+    /// runtime.
     pub(crate) fn start(
         transport: Box<dyn Transport>,
         servers: ConnectString,

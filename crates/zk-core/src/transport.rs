@@ -122,7 +122,8 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// The latest instant, on the monotonic clock, at which the link was certainly broken. Replies received before it
     /// came over an earlier link than requests submitted after it.
     ///
-    /// `None` if the link never broke, or if the instant is unknown.
+    /// `None` if the link never broke, or if the instant is unknown. An earlier one is safe; proofs of the session's life
+    /// take longer then.
     fn broken(&self) -> Option<Instant> {
         None
     }

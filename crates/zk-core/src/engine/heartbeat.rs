@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::Engine;
 use super::catch_up::no_op_transaction;
 use crate::deadline::Deadline;
+use crate::lease_clock;
 use crate::path::NodePath;
 use crate::transport::Request;
 
@@ -41,7 +42,7 @@ impl Uses {
             let were_on = uses.are_on(now);
             *uses.count_of(of) += 1;
             let is_first_holder = of == Use::Holder && uses.holders == 1;
-            !were_on || (is_first_holder && is_proof_due_sooner(engine, now))
+            !were_on || (is_first_holder && is_proof_due_sooner(engine))
         });
     }
 
@@ -85,11 +86,11 @@ async fn send_proofs(engine: Arc<Engine>, mut uses: watch::Receiver<Uses>) {
         let holds = uses.borrow().holders > 0;
         let (now, sync_due, due) = {
             let proof = engine.lease_proof();
-            let now = Instant::now();
-            let sync_due = Instant::from_std(proof.reach_due(now.into_std()));
-            let commit_due = Instant::from_std(proof.commit_due(now.into_std()));
+            let now = lease_clock::now();
+            let sync_due = proof.reach_due(now);
+            let commit_due = proof.commit_due(now);
             // The reply to a `sync` shows whether another session has written. If so, no commit is due after it.
-            let follows_sync = proof.is_on_learner() && proof.is_lasting(now.into_std());
+            let follows_sync = proof.is_on_learner() && proof.is_lasting(now);
             let due = if holds && !follows_sync {
                 sync_due.min(commit_due)
             } else {
@@ -102,7 +103,7 @@ async fn send_proofs(engine: Arc<Engine>, mut uses: watch::Receiver<Uses>) {
                 biased;
                 _ = engine.ended() => return,
                 changed = uses.changed() => if changed.is_err() { return },
-                () = until(due) => {}
+                () = until(Instant::now() + (due - now)) => {}
             }
             continue;
         }
@@ -110,7 +111,7 @@ async fn send_proofs(engine: Arc<Engine>, mut uses: watch::Receiver<Uses>) {
         if sync_due <= now {
             is_answered = ask(&engine, sync()).await;
         }
-        let now = Instant::now().into_std();
+        let now = lease_clock::now();
         if holds && engine.lease_proof().commit_due(now) <= now {
             is_answered &= ask(&engine, no_op_transaction()).await;
         }
@@ -121,9 +122,9 @@ async fn send_proofs(engine: Arc<Engine>, mut uses: watch::Receiver<Uses>) {
 }
 
 /// Returns whether the first holder needs a request before the one that is due without holders.
-fn is_proof_due_sooner(engine: &Engine, now: Instant) -> bool {
+fn is_proof_due_sooner(engine: &Engine) -> bool {
     let proof = engine.lease_proof();
-    let now = now.into_std();
+    let now = lease_clock::now();
     !proof.is_lasting(now) || proof.commit_due(now) < proof.reach_due(now)
 }
 

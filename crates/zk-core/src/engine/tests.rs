@@ -66,3 +66,50 @@ fn the_version_of_the_configuration_is_no_transaction() {
         assert_eq!(request.reads_config(), expected, "{request:?}");
     }
 }
+
+/// A transport whose link is up, and which answers nothing.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+struct Silent(crate::transport::LinkSender);
+
+#[cfg(target_os = "linux")]
+impl Transport for Silent {
+    fn session_id(&self) -> crate::stat::SessionId {
+        crate::stat::SessionId::new(1)
+    }
+
+    fn session_timeout(&self) -> std::time::Duration {
+        std::time::Duration::from_secs(10)
+    }
+
+    fn link(&self) -> LinkReceiver {
+        self.0.subscribe()
+    }
+
+    fn submit(&self, _request: Request) -> crate::transport::Reply {
+        Box::pin(std::future::pending())
+    }
+
+    fn close(&self) {}
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(start_paused = true)]
+async fn a_lease_runs_out_while_the_machine_is_suspended() {
+    let up = Link {
+        phase: Phase::Up,
+        breaks: 0,
+    };
+    let transport = Box::new(Silent(crate::transport::LinkSender::new(up)));
+    let servers = "zk".parse().unwrap();
+    let engine = Engine::new(transport, servers, lease_clock::now());
+    let is_valid = || {
+        let until = engine.valid_until().expect("the session is open");
+        Instant::now().into_std() < until
+    };
+    assert!(is_valid());
+    lease_clock::tests::EXTRA.set(std::time::Duration::from_secs(9));
+    assert!(is_valid());
+    lease_clock::tests::EXTRA.set(std::time::Duration::from_secs(10));
+    assert!(!is_valid(), "the ensemble may have expired it");
+}

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use crate::acl::Acl;
 use crate::connect_diagnosis::{ConnectDiagnosis, diagnose};
 use crate::connect_string::{ConnectString, ParseConnectStringError, ServerAddress};
@@ -16,6 +14,7 @@ use crate::credentials::Credentials;
 use crate::deadline::Deadline;
 use crate::ensemble_config::{ServerFilter, TrackedServers};
 use crate::error::{Error, ErrorKind};
+use crate::lease_clock;
 use crate::path::NodePath;
 use crate::retry::RetryPolicy;
 use crate::session::Session;
@@ -299,7 +298,7 @@ impl SessionBuilder {
     /// One connection and one round trip, and one more for a chroot.
     pub async fn connect(self) -> Result<Session, ConnectError> {
         let deadline = Deadline::after(self.connect_timeout);
-        let asked = Instant::now();
+        let asked = lease_clock::now();
         let (transport, servers) = self.open(deadline).await?;
         let session = Session::new(SessionHandle::start(
             transport,

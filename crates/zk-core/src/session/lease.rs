@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::deadline::Deadline;
 use crate::engine::heartbeat::{Use, Uses};
 use crate::error::{Error, ErrorKind, Operation};
+use crate::lease_clock;
 use crate::session_handle::SessionHandle;
 use crate::transport::{Phase, SessionEnd};
 
@@ -22,8 +23,12 @@ use crate::transport::{Phase, SessionEnd};
 /// 1. The session timeout is at least two ticks, which servers enforce by default. A follower then reports a session to
 ///    its leader within a quarter of the timeout.
 /// 2. The clocks of the leader and of this machine differ in rate by less than 2 %. Their absolute times do not matter.
-/// 3. The monotonic clock of this machine advances while the process is stopped. It does, but on Linux it stops while
-///    the whole machine is suspended: do not suspend machines that hold locks.
+/// 3. The clock of this machine advances while the process does not run. It does while the process is stopped, and on
+///    Linux while the machine is suspended. It does not while a virtual machine is paused by its host, as for a snapshot
+///    or at the end of a live migration, and a machine or a process that is restored from a snapshot or a checkpoint goes
+///    on with the clock of that time: after more than the rest of the session timeout, such a client takes its lease for
+///    valid until its next round trip. On other systems than Linux, the same may hold while the machine is suspended.
+///    Where this happens, let the protected resource check fencing tokens.
 /// 4. A leader that answers requests also runs its other threads: it marks a session that it is about to expire within
 ///    a twentieth of the session timeout.
 /// 5. All servers have the same limits of the session timeout, or the reply to each reconnect arrives in time. On the
@@ -126,12 +131,19 @@ impl SessionLease {
     /// connecting in a session that was idle since. Work begun then would soon have to stop; see
     /// [`renewed`](Self::renewed).
     pub fn is_lasting(&self) -> bool {
-        self.valid_until().is_some() && self.session.engine().lease_proof().is_lasting(now())
+        self.valid_until().is_some()
+            && self
+                .session
+                .engine()
+                .lease_proof()
+                .is_lasting(lease_clock::now())
     }
 
     /// Returns the instant until which the ensemble certainly keeps the session, or `None` if it is over or being
     /// closed.
     ///
+    /// It is one of the monotonic clock. On Linux that clock stands still while the machine is suspended; the instant is
+    /// earlier by that time afterwards.
     /// The instant advances while the ensemble replies. A reconnect to a server that grants a shorter timeout may bring
     /// it forward, so read it again rather than keep it.
     pub fn valid_until(&self) -> Option<Instant> {
@@ -140,6 +152,8 @@ impl SessionLease {
 
     /// Waits until the proof has run out, or the session is over or being closed.
     ///
+    /// After the machine was suspended it may return late, by no more than the rest that the proof had before;
+    /// [`is_valid`](Self::is_valid) is right at once.
     /// The proof may be renewed later, if the session has survived.
     pub async fn lapsed(&self) {
         let engine = self.session.engine();

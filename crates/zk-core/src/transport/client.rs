@@ -16,6 +16,7 @@ use super::{
 use crate::acl::{Acl, AclEntry, Permissions};
 use crate::error::ErrorKind;
 use crate::identity::Identity;
+use crate::lease_clock;
 use crate::path::{NodePath, ParsePathError};
 use crate::stat::{SessionId, Stat, to_time};
 #[cfg(feature = "tls")]
@@ -117,7 +118,7 @@ fn follow(mut states: zk::StateWatcher, broken: Arc<Mutex<Option<Instant>>>) -> 
             };
             // The state may have changed since: only a state that is read after the clock is known to be at least as
             // new.
-            let now = tokio::time::Instant::now().into_std();
+            let now = lease_clock::now();
             if states.peek_state() == zk::SessionState::Disconnected {
                 *broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
             }

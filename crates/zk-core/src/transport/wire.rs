@@ -20,6 +20,7 @@ use crate::connect_string::ServerAddress;
 use crate::credentials::Credentials;
 use crate::error::ErrorKind;
 use crate::identity::Identity;
+use crate::lease_clock;
 use crate::path::NodePath;
 use crate::stat::{SessionId, Stat, to_time};
 #[cfg(feature = "tls")]
@@ -295,7 +296,7 @@ fn follow(client: wire::Client, session_id: i64, observed: Observed) -> LinkRece
                 return;
             }
             let state = states.borrow_and_update().clone();
-            let now = tokio::time::Instant::now().into_std();
+            let now = lease_clock::now();
             // If it is the state before and after the clock was read, it was the state at that moment.
             let is_state_of_now = states.has_changed().is_ok_and(|has_changed| !has_changed);
             if let wire::ConnectionState::Disconnected { .. } = state
