@@ -32,8 +32,8 @@
 //! 1. [`Barrier::wait`] returns only if the barrier was not set at some moment during the call. A lagging server does not
 //!    let a waiter through, and neither does a change of the barrier's data.
 //! 2. Of concurrent calls of [`Barrier::set`] that create the node, exactly one returns true, also if replies are lost.
-//! 3. Removing the barrier notifies each waiter once. A waiter sends no request while it waits, however often other nodes
-//!    change, and leaves no watch behind.
+//! 3. Removing the barrier notifies each waiter once. While it waits, a waiter sends one request per session timeout,
+//!    however often other nodes change, and leaves no watch behind.
 //!
 //! A double barrier in its own layout, [`Layout::Rounds`]:
 //!

@@ -75,8 +75,8 @@
 //!
 //! A member is an ephemeral node and a view of the group. An item costs its owner one round trip to acquire and one to
 //! release, a node, and what a [`FairLock`](zk_lock::FairLock) costs its holder; an item that is waited for costs two
-//! watches. Items of one member are acquired concurrently. Without changes nothing is sent, but for the proofs of a
-//! [`SessionLease`](zk_core::SessionLease), one for all items of a session.
+//! watches. Items of one member are acquired concurrently. Without changes a member reads its own node once a
+//! session timeout, and sends the proofs of a [`SessionLease`](zk_core::SessionLease), one for all items of a session.
 //!
 //! # Layout of the nodes
 //!

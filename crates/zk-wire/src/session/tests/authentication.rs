@@ -289,7 +289,7 @@ fn replaced_credentials_are_not_sent_again() {
     let waiting = peer.session.add_auth(digest(b"old")).unwrap();
     let ticket = peer.session.replace_auth(digest(b"new")).unwrap();
     assert_eq!(data_of(&peer.sent()), ["old", "new"]);
-    // Replies come in the order of the credentials; those to replaced ones are for nobody.
+    // Replies come in the order of the credentials; no caller waits for those to replaced ones.
     for _ in 0..3 {
         peer.reply(-4, 0, b"");
         let is_answer = |event: &Event| matches!(event, Event::Answered(..));
