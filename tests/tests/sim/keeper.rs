@@ -293,7 +293,7 @@ const CODES: [(i32, ErrorKind, Option<&str>, bool); 27] = [
     (-9, ErrorKind::ServerError, Some("error -9"), true),
     // Its soft limit of memory; of Keeper alone.
     (-10, ErrorKind::ServerError, Some("error -10"), true),
-    (-100, ErrorKind::ServerError, Some("error -100"), true),
+    (-100, ErrorKind::InvalidArgument, None, false),
     (-101, ErrorKind::NoNode, None, false),
     (-102, ErrorKind::NoAuth, None, false),
     (-103, ErrorKind::BadVersion, None, false),
@@ -301,16 +301,16 @@ const CODES: [(i32, ErrorKind, Option<&str>, bool); 27] = [
     (-110, ErrorKind::NodeExists, None, false),
     (-111, ErrorKind::NotEmpty, None, false),
     (-112, ErrorKind::SessionExpired, None, true),
-    (-113, ErrorKind::ServerError, Some("error -113"), true),
+    (-113, ErrorKind::InvalidArgument, None, false),
     (-114, ErrorKind::InvalidAcl, None, false),
     (-115, ErrorKind::AuthFailed, None, true),
-    (-116, ErrorKind::ServerError, Some("error -116"), true),
-    (-117, ErrorKind::ServerError, Some("error -117"), true),
+    (-116, ErrorKind::InvalidArgument, None, false),
+    (-117, ErrorKind::InvalidArgument, None, false),
     (-118, ErrorKind::SessionMoved, None, false),
     (-119, ErrorKind::ReadOnlyServer, None, false),
     (-121, ErrorKind::InvalidArgument, None, false),
     // Of no release that we know.
-    (-1000, ErrorKind::ServerError, Some("error -1000"), true),
+    (-1000, ErrorKind::InvalidArgument, None, false),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
