@@ -54,13 +54,11 @@ fn section(flaw: &Flaw, noticed: &Noticed) -> String {
         1 => format!("{ONLY_ONE}\n"),
         many => format!("{many} tests noticed.\n"),
     };
-    let names = by
-        .iter()
-        .take(NAMES)
-        .map(|test| match noticed.timed_out.contains(test) {
-            true => format!("- `{}`, {TIMED_OUT}\n", path_of(test)),
-            false => format!("- `{}`\n", path_of(test)),
-        });
+    let names = by.iter().take(NAMES).map(|test| {
+        let is_late = noticed.timed_out.contains(test);
+        let why = if is_late { TIMED_OUT } else { "" };
+        format!("- `{}`{why}\n", path_of(test))
+    });
     let mut section = head(flaw) + &count;
     if !by.is_empty() {
         section.push('\n');
@@ -96,7 +94,7 @@ fn sections(document: &str) -> BTreeMap<&str, &str> {
 /// How many tests are named.
 const NAMES: usize = 10;
 
-const TIMED_OUT: &str = "because its time was over";
+const TIMED_OUT: &str = ", because its time was over";
 const ONLY_ONE: &str = "**Only one test noticed.**";
 
 const INTRODUCTION: &str = "\

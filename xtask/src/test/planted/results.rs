@@ -89,10 +89,10 @@ impl Noticed {
             (TIMED_OUT, &self.timed_out),
             (SILENT, &self.silent),
         ];
-        let lines = |(mark, texts): (&str, &BTreeSet<String>)| -> String {
-            texts.iter().map(|text| format!("{mark}{text}\n")).collect()
-        };
-        marked.into_iter().map(lines).collect()
+        let lines = marked
+            .into_iter()
+            .flat_map(|(mark, texts)| texts.iter().map(move |text| [mark, text, "\n"]));
+        lines.flatten().collect()
     }
 
     fn parse(text: &str) -> Self {
