@@ -198,7 +198,7 @@ impl Session {
         SessionLease::new(self.handle.clone())
     }
 
-    /// Returns the longest request of the session in bytes, see [`SessionBuilder::max_buffer`].
+    /// Returns the longest request of the session in bytes, see [`SessionBuilder::max_buffer`](crate::SessionBuilder::max_buffer).
     pub fn max_buffer(&self) -> usize {
         self.engine().transport().max_request()
     }
