@@ -31,7 +31,7 @@ pub(super) async fn wait(shared: Arc<Shared>, mut stream: Stream, set_aside: Set
     }
 }
 
-/// Tells the session, and returns the connection if it is to be closed, and what closes it.
+/// Reports the answer to the session. Returns the connection if it is to be closed, and what closes it.
 fn use_answer(
     shared: &Shared,
     connection: u64,
