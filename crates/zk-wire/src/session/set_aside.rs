@@ -75,16 +75,17 @@ impl Session {
             return SetAsideUse::Drop;
         };
         let payload = take_frame(&mut answer.clone(), self.config.max_reply);
-        let granted = payload.ok().flatten().map(ConnectResponse::decode);
-        let Some(Ok(granted)) = granted.filter(|granted| {
-            let is_grant = |granted: &ConnectResponse| !granted.is_expired();
-            granted.as_ref().is_ok_and(is_grant)
-        }) else {
+        let reply = payload.ok().flatten().map(ConnectResponse::decode);
+        let Some(Ok(granted)) = reply else {
             return SetAsideUse::Drop;
         };
+        if granted.is_expired() {
+            return SetAsideUse::Drop;
+        }
         let is_waiting = !matches!(self.phase, Phase::Up { .. } | Phase::Over(_));
         let is_needed = is_waiting && !self.is_established && !self.is_closing;
-        if !is_needed || (granted.read_only && !self.config.read_only) {
+        let is_unfit = granted.read_only && !self.config.read_only;
+        if !is_needed || is_unfit {
             let close = Frame::new(&Request::CloseSession, Xid::FIRST, Role::Internal);
             return SetAsideUse::Close(close.bytes.freeze());
         }
