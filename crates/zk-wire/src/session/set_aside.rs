@@ -85,15 +85,18 @@ impl Session {
         let is_waiting = !matches!(self.phase, Phase::Up { .. } | Phase::Over(_));
         let is_needed = is_waiting && !self.is_established && !self.is_closing;
         let is_unfit = granted.read_only && !self.config.read_only;
-        if !is_needed || is_unfit {
+        let close = || {
             let close = Frame::new(&Request::CloseSession, Xid::FIRST, Role::Internal);
-            return SetAsideUse::Close(close.bytes.freeze());
+            SetAsideUse::Close(close.bytes.freeze())
+        };
+        if !is_needed || is_unfit {
+            return close();
         }
         if self.is_handshake_sent() {
             self.set_aside(now);
         }
         if self.start_sasl(&slow.server.host).is_err() {
-            return SetAsideUse::Drop;
+            return close();
         }
         self.outgoing.clear();
         self.written = 0;

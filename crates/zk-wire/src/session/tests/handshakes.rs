@@ -1,6 +1,10 @@
 //! Servers that take long to grant a session.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
+use crate::sasl::{Exchange, Mechanism, SaslError, Step};
 
 /// A server that accepts every connection at once and replies to a handshake late.
 struct SlowServers {
@@ -192,6 +196,52 @@ fn a_server_that_never_replies_delays_a_new_client_by_less_than_a_second() {
         .set_aside_answered(aside.connection, late, peer.now);
     assert!(matches!(used, SetAsideUse::Close(_)), "{used:?}");
     assert_eq!(peer.session.id(), ID);
+}
+
+#[test]
+fn a_session_that_is_granted_late_is_closed_if_it_cannot_be_authenticated() {
+    let mut config = config();
+    let mechanism = FirstStartOnly::default();
+    config.sasl = Some(Arc::new(mechanism));
+    let mut peer = Peer::with(config);
+    peer.dial();
+    while peer.session.wants_connection() {
+        peer.now = peer.session.poll_timeout().expect("it still waits");
+        peer.session.handle_timeout(peer.now);
+    }
+    let aside = peer.session.poll_set_aside().expect("it may still reply");
+    let mut answer = aside.received;
+    let grant = granted(ID, TIMEOUT, false);
+    answer.put_i32(i32::try_from(grant.len()).unwrap());
+    answer.put_slice(&grant);
+    let used = peer
+        .session
+        .set_aside_answered(aside.connection, answer, peer.now);
+    assert!(matches!(used, SetAsideUse::Close(_)), "{used:?}");
+    assert_eq!(peer.session.id(), 0);
+}
+
+/// A mechanism whose password is gone after the first exchange.
+#[derive(Debug, Default)]
+struct FirstStartOnly(AtomicBool);
+
+impl Mechanism for FirstStartOnly {
+    fn start(
+        &self,
+        _host: &Host,
+        _nonce: [u8; 16],
+    ) -> Result<(Box<dyn Exchange>, Vec<u8>), SaslError> {
+        struct Silent;
+        impl Exchange for Silent {
+            fn step(&mut self, _token: &[u8]) -> Result<Step, SaslError> {
+                Ok(Step::Done)
+            }
+        }
+        if self.0.swap(true, Ordering::Relaxed) {
+            return Err(SaslError::new("there is no password"));
+        }
+        Ok((Box::new(Silent), b"hello".to_vec()))
+    }
 }
 
 #[test]
