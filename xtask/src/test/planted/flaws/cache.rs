@@ -14,10 +14,7 @@ const FLAWS: &[Flaw] = &[
         file: REDUCER,
         text: "            read.is_outdated |= read.sent.is_some() || is_unsent_list && !relists;",
         instead: "            read.is_outdated |= is_unsent_list && !relists;",
-        found_by: &[
-            "binary(sim) & test(/^chaos::/) | test(/^reducer::/)",
-            "binary(it) & test(/^nemesis::/)",
-        ],
+        found_by: &["binary(sim) & test(/^chaos::/) | test(/^reducer::/)"],
     },
     Flaw {
         what: "nodes are called up to date although the server has not caught up",
@@ -41,20 +38,14 @@ const FLAWS: &[Flaw] = &[
         file: SNAPSHOT,
         text: "                new.is_none_or(|new| !new.is_same(old))",
         instead: "                new.is_none()",
-        found_by: &[
-            "binary(sim) & test(/^(basic|chaos|loss|sessions)::/)",
-            "binary(it) & test(/^processes::/)",
-        ],
+        found_by: &["binary(sim) & test(/^(basic|chaos|loss|sessions)::/)"],
     },
     Flaw {
         what: "a node that was being read when the connection was lost is never read",
         file: REDUCER,
         text: DROPPED,
         instead: "        self.pending.clear();",
-        found_by: &[
-            "binary(sim) & test(/^(chaos|loss)::/) | test(/^reducer::/)",
-            "binary(it) & test(/^nemesis::/)",
-        ],
+        found_by: &["binary(sim) & test(/^(chaos|loss)::/) | test(/^reducer::/)"],
     },
 ];
 
