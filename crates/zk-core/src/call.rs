@@ -1,5 +1,6 @@
 //! One call: attempts, pauses and the deadline over all of them.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::deadline::Deadline;
@@ -46,11 +47,13 @@ pub(crate) enum WriteOutcome<T> {
 }
 
 /// A call in progress: one or more requests of one operation under one deadline.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Call {
     session: SessionHandle,
     operation: Operation,
     deadline: Deadline,
+    /// How often the connection broke as after a request that the server does not know.
+    maybe_too_old: AtomicU32,
 }
 
 /// The reply to a request, and whether an earlier attempt may have been applied too.
@@ -74,13 +77,18 @@ impl Call {
             session,
             operation,
             deadline,
+            maybe_too_old: AtomicU32::new(0),
         }
     }
 
     /// Returns this call with errors of another operation.
     pub(crate) fn of(&self, operation: Operation) -> Self {
-        let call = self.clone();
-        Self { operation, ..call }
+        Self {
+            session: self.session.clone(),
+            operation,
+            deadline: self.deadline,
+            maybe_too_old: AtomicU32::new(0),
+        }
     }
 
     pub(crate) fn session(&self) -> &SessionHandle {
@@ -141,7 +149,8 @@ impl Call {
                 }
             }
             if self.deadline.remaining().is_zero() {
-                return answer(Err(self.too_late(path, in_doubt, attempts)), in_doubt);
+                let error = self.unsent(path, in_doubt, attempts, last.as_ref());
+                return answer(Err(error), in_doubt);
             }
             attempts += 1;
             let answer = |result, was_in_doubt| Answer {
@@ -161,11 +170,10 @@ impl Call {
                 }
                 Err(TransportError::TakenBack) => {
                     let attempts = attempts - 1;
-                    let error = self.taken_back(path, in_doubt, attempts, last.as_ref());
+                    let error = self.unsent(path, in_doubt, attempts, last.as_ref());
                     return Answer {
-                        result: Err(error),
-                        was_in_doubt: in_doubt,
                         attempts,
+                        ..answer(Err(error), in_doubt)
                     };
                 }
                 Err(TransportError::Unanswered) => {
@@ -176,8 +184,11 @@ impl Call {
             };
             let was_in_doubt = in_doubt;
             in_doubt |= !repeat.is_read() && may_be_applied(&fault);
+            if let TransportError::MaybeTooOld { .. } = fault {
+                self.maybe_too_old.fetch_add(1, Ordering::Relaxed);
+            }
             let policy = &self.session.defaults().retry;
-            let pause = may_retry(repeat, &fault)
+            let pause = (may_retry(repeat, &fault) && !self.is_too_new())
                 .then(|| policy.pause(attempts, self.deadline.elapsed(), || engine.chance()))
                 .flatten();
             let goes_on = match pause {
@@ -340,11 +351,20 @@ impl Call {
 
     /// Pauses before the next attempt of the whole operation. Returns false to give up after `attempts`.
     pub(crate) async fn may_try_again(&self, attempts: u32) -> bool {
+        if self.is_too_new() {
+            return false;
+        }
         let policy = &self.session.defaults().retry;
         match policy.pause(attempts, self.deadline.elapsed(), || self.engine().chance()) {
             Some(pause) => self.deadline.pause(pause).await,
             None => false,
         }
+    }
+
+    /// Returns whether a request of the call is most likely unknown to the servers: the connection broke at it twice,
+    /// which is not by chance.
+    fn is_too_new(&self) -> bool {
+        self.maybe_too_old.load(Ordering::Relaxed) > 1
     }
 
     /// Sends a read.
@@ -405,6 +425,11 @@ impl Call {
             TransportError::Lost(cause) => {
                 error(unknown(ErrorKind::ConnectionLost)).caused_by(Some(cause.clone()))
             }
+            TransportError::MaybeTooOld { needs, why } => error(unknown(ErrorKind::ConnectionLost))
+                .detail(format!(
+                    "servers before ZooKeeper {needs} close the connection at this request; SessionBuilder::assume_release is for them"
+                ))
+                .caused_by(Some(why.clone())),
             TransportError::Ended(ending) | TransportError::NotSent(ending) if in_doubt => {
                 error(ending.kind()).maybe_applied()
             }
@@ -415,7 +440,8 @@ impl Call {
         }
     }
 
-    /// Creates the error of a call that had no connection until the deadline.
+    /// Creates the error of a call whose request was not sent, or not sent again, by the deadline: there was no connection,
+    /// or it accepted no more requests. `last` is the fault of the attempt before.
     fn unsent(
         &self,
         path: &NodePath,
@@ -423,58 +449,24 @@ impl Call {
         attempts: u32,
         last: Option<&TransportError>,
     ) -> Error {
-        match last {
-            Some(fault) => self
-                .failure(path, in_doubt, attempts, fault)
-                .detail(self.waited_for()),
-            None => self
-                .error(path, ErrorKind::NotConnected)
-                .detail(self.waited_for()),
+        if self.engine().is_connected() {
+            let kind = if in_doubt {
+                ErrorKind::OutcomeUnknown
+            } else {
+                ErrorKind::TimedOut
+            };
+            let again = if attempts == 0 { "" } else { " again" };
+            let detail = format!("not sent{again} within {:?}", self.deadline.allowed());
+            return self
+                .error(path, kind)
+                .attempts_made(attempts)
+                .detail(detail);
         }
-    }
-
-    /// Creates the error of a request that was not sent by the deadline, although it was submitted.
-    fn taken_back(
-        &self,
-        path: &NodePath,
-        in_doubt: bool,
-        attempts: u32,
-        last: Option<&TransportError>,
-    ) -> Error {
-        if !self.engine().is_connected() {
-            return self.unsent(path, in_doubt, attempts, last);
-        }
-        let kind = if in_doubt {
-            ErrorKind::OutcomeUnknown
-        } else {
-            ErrorKind::TimedOut
+        let error = match last {
+            Some(fault) => self.failure(path, in_doubt, attempts, fault),
+            None => self.error(path, ErrorKind::NotConnected),
         };
-        self.error(path, kind)
-            .attempts_made(attempts)
-            .detail(format!(
-                "not sent, the connection accepted no more requests within {:?}",
-                self.deadline.allowed()
-            ))
-    }
-
-    /// Creates the error of a call whose deadline passed before the request could be sent.
-    fn too_late(&self, path: &NodePath, in_doubt: bool, attempts: u32) -> Error {
-        let kind = if in_doubt {
-            ErrorKind::OutcomeUnknown
-        } else {
-            ErrorKind::TimedOut
-        };
-        let sent = if attempts == 0 {
-            "not sent"
-        } else {
-            "not sent again"
-        };
-        self.error(path, kind)
-            .attempts_made(attempts)
-            .detail(format!(
-                "{sent}, its time limit of {:?} had passed",
-                self.deadline.allowed()
-            ))
+        error.detail(self.waited_for())
     }
 
     /// Creates the error of a request without a reply by the deadline.
@@ -506,7 +498,9 @@ impl Call {
 fn may_retry(repeat: Repeat, fault: &TransportError) -> bool {
     match fault {
         TransportError::Later(_) => true,
-        TransportError::Lost(_) | TransportError::Server(_) => {
+        TransportError::Lost(_)
+        | TransportError::MaybeTooOld { .. }
+        | TransportError::Server(_) => {
             matches!(repeat, Repeat::Read | Repeat::Write)
         }
         TransportError::Refused(..)
@@ -523,6 +517,7 @@ fn may_retry(repeat: Repeat, fault: &TransportError) -> bool {
 fn may_be_applied(fault: &TransportError) -> bool {
     match fault {
         TransportError::Lost(_)
+        | TransportError::MaybeTooOld { .. }
         | TransportError::Server(_)
         | TransportError::Ended(_)
         | TransportError::Unreadable { .. }

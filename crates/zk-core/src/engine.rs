@@ -12,7 +12,6 @@ use tokio::time::Instant;
 
 use crate::connect_string::ConnectString;
 use crate::counters::Counters;
-use crate::engine::multi_read_support::MultiReadSupport;
 use crate::error::ErrorKind;
 use crate::lease_clock;
 use crate::lease_proof::LeaseProof;
@@ -26,7 +25,6 @@ pub(crate) mod cleanup;
 pub(crate) mod concurrent_creates;
 pub(crate) mod fresh_read;
 pub(crate) mod heartbeat;
-pub(crate) mod multi_read_support;
 pub(crate) mod one_shot_watches;
 pub(crate) mod watch_manager;
 
@@ -37,7 +35,6 @@ pub(crate) struct Engine {
     link: LinkReceiver,
     pub(crate) servers: ConnectString,
     pub(crate) counters: Counters,
-    pub(crate) multi_read_support: MultiReadSupport,
     lease_proof: Mutex<LeaseProof>,
     /// Changes with each reply, after the lease proof was updated.
     proven: watch::Sender<()>,
@@ -69,7 +66,6 @@ impl Engine {
             transport,
             servers,
             counters: Counters::default(),
-            multi_read_support: MultiReadSupport::default(),
             runtime: Handle::current(),
             is_closing: AtomicBool::new(false),
             close_started: watch::Sender::default(),
@@ -79,6 +75,12 @@ impl Engine {
 
     pub(crate) fn transport(&self) -> &dyn Transport {
         &*self.transport
+    }
+
+    /// Returns whether servers are [taken to be](Transport::assumed_release) older than this release.
+    pub(crate) fn is_older_than(&self, major: u16, minor: u16) -> bool {
+        let assumed = self.transport.assumed_release();
+        assumed.is_some_and(|assumed| assumed < (major, minor))
     }
 
     pub(crate) fn link(&self) -> LinkReceiver {

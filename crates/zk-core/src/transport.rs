@@ -87,7 +87,7 @@ pub(crate) struct ConnectOptions<'a> {
     pub(crate) session_timeout: Duration,
     pub(crate) auth: &'a [Credentials],
     pub(crate) allow_read_only: bool,
-    /// The release whose operations are used; `None` for that of each server.
+    /// The release of the oldest server; `None` for 3.6 or later.
     pub(crate) assumed_release: Option<(u16, u16)>,
     /// The longest request in bytes; `None` for that of servers by default.
     pub(crate) max_buffer: Option<usize>,
@@ -131,6 +131,12 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// The longest request in bytes that the transport sends. By default that of servers, whose `jute.maxbuffer` it is.
     fn max_request(&self) -> usize {
         DEFAULT_MAX_REQUEST
+    }
+
+    /// The release of the oldest server, such as 3 and 4, as the application has [set](crate::SessionBuilder::assume_release)
+    /// it; `None`, the default, for 3.6 or later. The session asks for nothing that it lacks where it can do without.
+    fn assumed_release(&self) -> Option<(u16, u16)> {
+        None
     }
 
     /// Draws a random number for a unique name or the length of a pause, or `None` to use the operating system's
@@ -622,6 +628,15 @@ pub enum TransportError {
     Server(String),
     /// The connection broke: the outcome is unknown.
     Lost(String),
+    /// The connection broke, as after a request that the server does not know: the outcome is unknown.
+    ///
+    /// No request that needs as new a release was answered in the session so far.
+    MaybeTooOld {
+        /// The first release that knows the request.
+        needs: String,
+        /// How the connection broke.
+        why: String,
+    },
     /// The request was carried out, and its reply cannot be read: it would be the same at another attempt.
     Unreadable {
         /// [`TooLarge`](ErrorKind::TooLarge), or [`InvalidReply`](ErrorKind::InvalidReply).

@@ -269,7 +269,8 @@ impl EnsembleBuilder {
     /// Disables persistent watches and all other requests that servers know since 3.6: those that read several nodes, list
     /// ephemeral nodes, count nodes and return identities.
     ///
-    /// The servers refuse such a request and close the connection, as with every unknown request.
+    /// The servers refuse such a request and close the connection, as with every unknown request. Simulated sessions
+    /// [assume](zk_core::SessionBuilder::assume_release) release 3.5, and so send none.
     pub fn without_persistent_watches(mut self) -> Self {
         self.settings.persistent_watches = false;
         self

@@ -2,6 +2,8 @@
 //!
 //! Pure: no I/O and no clock.
 
+use zk_core::transport::Request;
+
 /// The release whose behaviour the servers of an ensemble have.
 ///
 /// | | [`V3_8`](Self::V3_8), as 3.8.0 | [`V3_9`](Self::V3_9), as 3.9.3 |
@@ -19,4 +21,16 @@ pub enum Release {
     /// ZooKeeper 3.9.3, the default.
     #[default]
     V3_9,
+}
+
+/// Returns whether servers know a request since 3.6.
+pub(crate) const fn is_of_3_6(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::AddWatch { .. }
+            | Request::MultiRead(_)
+            | Request::Ephemerals { .. }
+            | Request::CountBelow { .. }
+            | Request::WhoAmI
+    )
 }

@@ -12,6 +12,7 @@ use zk_core::{ErrorKind, NodePath, SessionId};
 use crate::access::Identity;
 use crate::chroot;
 use crate::driver::Driver;
+use crate::release::is_of_3_6;
 use crate::world::Content;
 
 /// The transport of one session of an [`Ensemble`](crate::Ensemble).
@@ -48,6 +49,10 @@ impl SimTransport {
     }
 
     fn send(&self, request: Request, deadline: Option<Instant>) -> Reply {
+        if self.assumed_release().is_some() && is_of_3_6(&request) {
+            let refused = TransportError::Refused(ErrorKind::Unsupported, None);
+            return Box::pin(std::future::ready(Err(refused).into()));
+        }
         let driver = Arc::clone(&self.driver);
         let session = self.session;
         let root = self.chroot.clone();
@@ -96,6 +101,13 @@ impl Transport for SimTransport {
 
     fn broken(&self) -> Option<Instant> {
         self.driver.broken(self.session)
+    }
+
+    fn assumed_release(&self) -> Option<(u16, u16)> {
+        let is_old = !self
+            .driver
+            .with(|world| world.settings().persistent_watches);
+        is_old.then_some((3, 5))
     }
 
     fn draw(&self) -> Option<u64> {

@@ -13,9 +13,7 @@ use crate::connect_string::{ConnectString, ParseConnectStringError};
 use crate::driver::{self, Connector, Resolver};
 use crate::host_provider::HostProvider;
 use crate::proto::{Credentials, DecodeError, ErrorCode, Reply, Request, WatchEvent};
-use crate::session::{
-    Host, Loss, NotSent, Outcome, Server, Session, SessionEnd, SubmitError, Ticket,
-};
+use crate::session::{Host, Loss, Outcome, Server, Session, SessionEnd, SubmitError, Ticket};
 use crate::shared::{ConnectionState, Shared};
 
 /// A session with an ensemble. Clones are handles to the same session.
@@ -62,7 +60,7 @@ pub enum RequestErrorKind {
     Submit(#[from] SubmitError),
     /// It was not sent.
     #[error("the request was not sent: {0}")]
-    NotSent(NotSent),
+    NotSent(SessionEnd),
     /// The server refused it, and nothing was changed.
     #[error("the server refused the request: {code}")]
     Refused {
@@ -536,7 +534,7 @@ fn answered(
             RequestErrorKind::Unreadable { why, zxid, epoch }
         }
         Ok(Outcome::Unknown { epoch, why }) => RequestErrorKind::Unknown { epoch, why },
-        Ok(Outcome::NotSent { why }) => RequestErrorKind::NotSent(why),
+        Ok(Outcome::NotSent { end }) => RequestErrorKind::NotSent(end),
         // The task reports the outcome of each request before it ends.
         Err(_) => RequestErrorKind::Unknown {
             epoch: 0,

@@ -32,11 +32,11 @@ pub struct Config {
     /// The default is `false`. A read-only server is asked for a session only after a round of all hosts without success,
     /// and left as soon as a writable one is found.
     pub read_only: bool,
-    /// The release whose requests are used, whichever the servers run; by default that of each server, which is
-    /// [asked](crate::Request::first_release) once a connection has ended after a request that it may not know.
+    /// The release of the oldest server. A request that [needs](crate::Request::first_release) a newer one is
+    /// [refused](crate::SubmitError::Unsupported), because a server that does not know it drops the connection, and the
+    /// other requests in flight with it.
     ///
-    /// Set it for servers that end the session with such a connection, and name no release of ZooKeeper. Requests of a
-    /// newer release are then [not sent](crate::NotSent::Unsupported).
+    /// By default every request is sent.
     pub assumed_release: Option<Release>,
     /// How connections are encrypted; by default not at all.
     #[cfg(feature = "tls")]

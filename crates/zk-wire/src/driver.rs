@@ -193,8 +193,6 @@ impl Driver<'_> {
                 return Ok(false);
             }
             let is_full = !write(&mut inner.session, stream, now)?;
-            // Requests that the server does not know have an outcome instead of being written.
-            inner.dispatch();
             let Some(wake) = inner.session.poll_timeout() else {
                 return Ok(false);
             };

@@ -83,8 +83,7 @@
 //! | the server requires SASL, or another authentication that the session has not made | the first request is refused, and the session is over: [`SessionEnd::AuthRequired`] |
 //! | a certificate is refused, by the client or by the server | [`Loss::Tls`], with what is wrong; the next host is dialled |
 //! | a server does not prove that it knows the password, or has no SASL | [`Loss::Sasl`]; the next host is dialled |
-//! | a server does not know an operation and drops the connection | unknown once; then [not sent](NotSent::Unsupported), if the server names its release (`srvr` in its `4lw.commands.whitelist`, the default). It is asked on the next connections, too |
-//! | a connection leads to a server before 3.6 | persistent watches end: [`Watch::next`] returns `None` |
+//! | a server does not know an operation and drops the connection | unknown, with [`Loss::MaybeTooOld`] as long as the session has had no reply to an operation as new. With [`Config::assumed_release`] the request is [refused](SubmitError::Unsupported) instead |
 //! | a server refuses to close the session | if its code says so, the session is expired, or its credentials are refused; otherwise [the connection is given up](Loss::CloseRefused), and the next one closes it |
 //! | a server fails at a request, or gives up waiting for the others | [unknown](Loss::ServerFailed), with the code; the connection stays |
 //! | the server is read-only | writes are refused with [`NOT_READ_ONLY`](ErrorCode::NOT_READ_ONLY), and writable servers are looked for |
@@ -142,9 +141,7 @@ pub use proto::{
     WatchEventKind, WatchKind,
 };
 pub use server_role::ServerRole;
-pub use session::{
-    CertificateRefusal, Host, Loss, NotSent, Server, SessionEnd, SubmitError, TlsFailure,
-};
+pub use session::{CertificateRefusal, Host, Loss, Server, SessionEnd, SubmitError, TlsFailure};
 pub use shared::ConnectionState;
 #[cfg(feature = "tls")]
 pub use tls::Certificates;

@@ -13,7 +13,7 @@
 //! 4. at [`poll_timeout`](Session::poll_timeout), call [`handle_timeout`](Session::handle_timeout);
 //! 5. look up the servers whenever [`poll_lookup`](Session::poll_lookup) says so;
 //! 6. at any time, send the question that [`poll_probe`](Session::poll_probe) returns to its server, and report the answer
-//!    to [`probed`](Session::probed), or after [`Probe::TIMEOUT`] that there is none: requests may wait for it.
+//!    to [`probed`](Session::probed), or after [`Probe::TIMEOUT`] that there is none.
 //!
 //! Moments are durations since a moment that the driver chooses, and never decrease.
 //!
@@ -28,7 +28,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 
 use crate::config::{Config, SavedSession};
-use crate::proto::{Request, Xid};
+use crate::proto::{Release, Request, Xid};
 use crate::sasl::Nonces;
 
 mod authentication;
@@ -39,7 +39,6 @@ mod host_refresh;
 mod hosts;
 mod pending;
 mod probe;
-mod releases;
 mod replies;
 mod requests;
 mod set_aside;
@@ -48,7 +47,7 @@ mod tls_failure;
 mod watches;
 mod writable_server;
 
-pub use event::{Event, Loss, NotSent, Outcome, SessionEnd, SubmitError, Ticket};
+pub use event::{Event, Loss, Outcome, SessionEnd, SubmitError, Ticket};
 pub use hosts::{Host, Server};
 pub use probe::Probe;
 pub use set_aside::{SetAside, SetAsideUse};
@@ -58,7 +57,6 @@ use authentication::Authentication;
 use host_refresh::HostRefresh;
 use hosts::DialOrder;
 use pending::{Frame, Role};
-use releases::Releases;
 use replies::SkippedReply;
 use set_aside::SlowHandshake;
 use watches::Watches;
@@ -95,7 +93,8 @@ pub struct Session {
     received: BytesMut,
     authentication: Authentication,
     watches: Watches,
-    releases: Releases,
+    /// The newest release that a request which was answered needs: the servers are at least that new.
+    shown_release: Option<Release>,
     /// Runs on a read-only server.
     search: WritableServerSearch,
     probes: VecDeque<Probe>,
@@ -188,7 +187,7 @@ impl Session {
             received: BytesMut::new(),
             authentication: Authentication::new(credentials, Nonces::new(config.nonce_seed)),
             watches: Watches::default(),
-            releases: Releases::new(config.assumed_release),
+            shown_release: None,
             search: WritableServerSearch::new(),
             probes: VecDeque::new(),
             events: VecDeque::new(),
@@ -296,10 +295,7 @@ impl Session {
             let why = Loss::Over(end);
             (frame, Outcome::Unknown { epoch, why })
         });
-        let unsent = unsent.map(|frame| {
-            let why = NotSent::Over(end);
-            (frame, Outcome::NotSent { why })
-        });
+        let unsent = unsent.map(|frame| (frame, Outcome::NotSent { end }));
         for (frame, outcome) in sent.chain(unsent) {
             if let Some(ticket) = frame.ticket() {
                 self.events.push_back(Event::Answered(ticket, outcome));

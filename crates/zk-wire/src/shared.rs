@@ -170,10 +170,6 @@ impl Inner {
                     event,
                     epoch,
                 } => self.fire(ticket, (event, epoch)),
-                // Without its sender, the watch has no next event.
-                Event::WatchEnded(ticket) => {
-                    self.watches.remove(&ticket);
-                }
                 Event::Connected {
                     epoch,
                     timeout,

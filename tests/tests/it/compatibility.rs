@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use zk_core::{Error, ErrorKind, ProtocolClient, Session};
+use zk_core::{Error, ErrorKind, ProtocolClient, Session, SessionBuilder};
 use zk_fault_proxy::{EventKind, FaultProxy, Op};
 use zk_harness::{DataStore, Ensemble};
 use zk_smoke::RECIPES;
@@ -85,9 +85,8 @@ impl Servers {
 
     /// Opens a session. Its client is `zk-wire`, also in a run with the other one, which has fewer fallbacks.
     async fn connect(&self) -> anyhow::Result<Session> {
-        let session = Session::builder(self.ensemble.connect_string());
-        let session = session.client(ProtocolClient::ZkWire).connect();
-        session.await.context("a session is granted")
+        let session = session_builder(&self.ensemble, self.ensemble.connect_string());
+        session.connect().await.context("a session is granted")
     }
 
     /// Returns the operations that servers have carried out for a session.
@@ -110,6 +109,22 @@ impl Servers {
             Outcome::Degraded(fallback)
         }
     }
+}
+
+/// Returns a builder of a session with servers of an ensemble, whose release it is given if it has to be.
+fn session_builder(ensemble: &Ensemble, address: String) -> SessionBuilder {
+    let session = Session::builder(address).client(ProtocolClient::ZkWire);
+    match old_release(ensemble.version()) {
+        Some((major, minor)) => session.assume_release(major, minor),
+        None => session,
+    }
+}
+
+/// Returns the release of a version that sessions have to be given: before 3.6.
+fn old_release(version: &str) -> Option<(u16, u16)> {
+    let mut numbers = version.split('.').map(str::parse);
+    let release = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    (release < (3, 6)).then_some(release)
 }
 
 /// Returns the outcome of an operation that may be one which the servers lack.

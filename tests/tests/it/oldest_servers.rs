@@ -45,45 +45,45 @@ async fn reads_writes_and_notifies(servers: usize) {
     create(&client, "/a/one", CreateMode::Ephemeral).await;
     create(&client, "/a/two", CreateMode::PersistentSequential).await;
 
-    for protocol_client in [ProtocolClient::ZkWire, ProtocolClient::ZookeeperClient] {
-        let session = Session::builder(ensemble.connect_string()).client(protocol_client);
-        let session = session.connect().await.expect("a session is granted");
-        session.sync("/a").await.unwrap();
-        let (names, stat) = session.list("/a").await.unwrap();
-        assert_eq!((names.len(), stat.num_children), (2, 2), "{names:?}");
-        let (_, before) = session.get("/a").await.unwrap();
-        let changed = session
-            .set("/a", "new")
-            .version(before.version)
-            .await
-            .unwrap();
-        assert_eq!(session.get("/a").await.unwrap(), ("new".into(), changed));
-        let error = session
-            .set("/a", "x")
-            .version(before.version)
-            .await
-            .unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::BadVersion, "{error}");
-        assert_eq!(session.exists("/none").await.unwrap(), None);
+    let session = Session::builder(ensemble.connect_string()).client(ProtocolClient::ZkWire);
+    let unset = session.clone();
+    let session = session.assume_release(3, 4).connect().await;
+    let session = session.expect("a session is granted");
+    session.sync("/a").await.unwrap();
+    let (names, stat) = session.list("/a").await.unwrap();
+    assert_eq!((names.len(), stat.num_children), (2, 2), "{names:?}");
+    let (_, before) = session.get("/a").await.unwrap();
+    let changed = session
+        .set("/a", "new")
+        .version(before.version)
+        .await
+        .unwrap();
+    assert_eq!(session.get("/a").await.unwrap(), ("new".into(), changed));
+    let error = session
+        .set("/a", "x")
+        .version(before.version)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadVersion, "{error}");
+    assert_eq!(session.exists("/none").await.unwrap(), None);
 
-        let mut changes = session.subscribe("/a").await.unwrap();
-        session.set("/a", "newer").await.unwrap();
-        let change = tokio::time::timeout(MAX_WAIT, changes.next()).await;
-        assert!(change.expect("the change is notified").is_some());
+    let mut changes = session.subscribe("/a").await.unwrap();
+    session.set("/a", "newer").await.unwrap();
+    let change = tokio::time::timeout(MAX_WAIT, changes.next()).await;
+    assert!(change.expect("the change is notified").is_some());
 
-        // The operation of the first try is one of 3.5.
-        let created = session.create("/b", "").await;
-        if protocol_client == ProtocolClient::ZkWire {
-            let (path, stat) = created.unwrap();
-            assert_eq!(session.exists(&path).await.unwrap(), Some(stat));
-            session.delete(&path).await.unwrap();
-        } else {
-            let error = created.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-        }
-        assert_eq!(session.exists("/b").await.unwrap(), None);
-        session.close().await.unwrap();
-    }
+    let (path, stat) = session.create("/b", "").await.unwrap();
+    assert_eq!(session.exists(&path).await.unwrap(), Some(stat));
+    session.delete(&path).await.unwrap();
+    assert_eq!(session.exists("/b").await.unwrap(), None);
+    assert_eq!(session.counters().connection_losses, 0);
+    session.close().await.unwrap();
+
+    let session = unset.connect().await.expect("a session is granted");
+    let error = session.create("/b", "").await.unwrap_err();
+    assert!(error.to_string().contains("assume_release"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    session.close().await.unwrap();
     client.close().await;
     ensemble.down().await.expect("the servers go down");
 }

@@ -187,7 +187,7 @@ impl Client {
         while let Some(probe) = self.session.poll_probe() {
             let mut stream = self.dial(probe.server());
             let asked = async {
-                stream.write_all(probe.word().as_bytes()).await.ok()?;
+                stream.write_all(Probe::WORD.as_bytes()).await.ok()?;
                 let mut answer = String::new();
                 stream.read_to_string(&mut answer).await.ok()?;
                 Some(answer)

@@ -71,6 +71,16 @@ pub(crate) struct Cli {
     )]
     pub(crate) max_buffer: Option<usize>,
 
+    /// The release of the oldest server, as in 3.4; only servers before 3.6, and ClickHouse Keeper (3.4), need it
+    #[arg(
+        long,
+        global = true,
+        env = "ZK_ASSUME_RELEASE",
+        value_name = "RELEASE",
+        value_parser = parse_release
+    )]
+    pub(crate) assume_release: Option<(u16, u16)>,
+
     /// Who may do what with the nodes that are created: scheme:id:permissions, such as auth::cdrwa, several with commas
     /// [default: everyone everything]
     #[arg(
@@ -99,6 +109,7 @@ impl Cli {
             acl: self.acl.clone().and_then(|acl| acl.0),
             timeout: self.timeout,
             max_buffer: self.max_buffer,
+            assume_release: self.assume_release,
             is_json: self.json,
         }
     }
@@ -109,6 +120,13 @@ fn parse_max_buffer(text: &str) -> Result<usize, String> {
     bytes
         .filter(|bytes| (1024..=i32::MAX.cast_unsigned() as usize).contains(bytes))
         .ok_or_else(|| "it must be from 1024 to 2147483647 bytes".to_owned())
+}
+
+fn parse_release(text: &str) -> Result<(u16, u16), String> {
+    let numbers = text.split_once('.');
+    let parsed =
+        numbers.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    parsed.ok_or_else(|| "it must be two numbers, as in 3.4".to_owned())
 }
 
 #[derive(Debug, Subcommand)]

@@ -26,6 +26,8 @@ pub(crate) struct Settings {
     pub(crate) timeout: Duration,
     /// The longest request, if it is not the servers' default.
     pub(crate) max_buffer: Option<usize>,
+    /// The release of the oldest server, if it is before 3.6.
+    pub(crate) assume_release: Option<(u16, u16)>,
     /// Whether results are JSON.
     pub(crate) is_json: bool,
 }
@@ -381,6 +383,9 @@ impl Context {
         if let Some(bytes) = self.settings.max_buffer {
             builder = builder.max_buffer(bytes);
         }
+        if let Some((major, minor)) = self.settings.assume_release {
+            builder = builder.assume_release(major, minor);
+        }
         for Credentials { user, password } in &access.digest {
             builder = builder.digest_auth(user, password);
         }
@@ -419,6 +424,7 @@ mod tests {
             acl: None,
             timeout,
             max_buffer: None,
+            assume_release: None,
             is_json: false,
         })
     }

@@ -391,6 +391,7 @@ mod tests {
             acl: None,
             timeout: Duration::from_millis(1),
             max_buffer: None,
+            assume_release: None,
             is_json: false,
         });
         while !context.remaining().is_zero() {

@@ -217,9 +217,9 @@ impl From<zk_core::Error> for Failure {
             }
             (ErrorKind::TooLarge, _) => Some(TOO_LARGE),
             (ErrorKind::OutcomeUnknown, _) => Some("read the node before doing it again"),
-            (ErrorKind::Unsupported, _) => {
-                Some("containers need a server of 3.5.1 or later, -t also extendedTypesEnabled")
-            }
+            (ErrorKind::Unsupported, _) => Some(
+                "containers need servers of 3.5.1 or later, -t also extendedTypesEnabled; set --assume-release or ZK_ASSUME_RELEASE for servers before 3.6",
+            ),
             _ => None,
         };
         Self {

@@ -6,7 +6,7 @@
 //! on a path that it knows is dropped, the client crate removes *all* watches on the path, including one whose reply is
 //! on its way.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,6 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use super::Engine;
 use super::one_shot_watches::OneShotWatches;
 use crate::deadline::Deadline;
-use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::retry::RetryPolicy;
 use crate::transport::{
@@ -71,7 +70,7 @@ impl WatchManager {
             grace_periods: FuturesUnordered::new(),
             notices: SelectAll::new(),
             in_flight: Arc::new(Semaphore::new(MOST_IN_FLIGHT)),
-            has_only_one_shots: false,
+            maybe_too_new: HashSet::new(),
         };
         tokio::spawn(task.run());
         Self {
@@ -131,8 +130,8 @@ struct Task {
     grace_periods: FuturesUnordered<Pin<Box<dyn Future<Output = NodePath> + Send>>>,
     notices: SelectAll<Notifications>,
     in_flight: Arc<Semaphore>,
-    /// Whether a server has replied that it has no persistent watches.
-    has_only_one_shots: bool,
+    /// The nodes of which a watch may have been too new for the server once.
+    maybe_too_new: HashSet<NodePath>,
 }
 
 /// The consumer of a subscription.
@@ -271,7 +270,6 @@ impl Task {
         let Order {
             path,
             is_recursive,
-            is_persistent,
             attempts,
             ..
         } = order;
@@ -282,6 +280,7 @@ impl Task {
         );
         match result {
             Ok(watching) => {
+                self.maybe_too_new.clear();
                 self.engine.counters.watch_set();
                 let (cancellable, notices) = cancellable_watch::open(path.clone(), watching);
                 self.notices.push(notices);
@@ -296,13 +295,16 @@ impl Task {
                 self.reconcile(&path, 0);
             }
             Err(TransportError::Ended(_) | TransportError::NotSent(_)) => {}
-            // Several requests may be refused before the first refusal is handled.
-            Err(TransportError::Refused(ErrorKind::Unsupported, _)) if is_persistent => {
-                self.fall_back_to_one_shots();
-                self.reconcile(&path, 0);
-            }
             Err(fault @ TransportError::Refused(..)) => {
                 tracing::warn!(%path, ?fault, "a watch was refused");
+                self.refused(&path, &fault);
+                self.reconcile(&path, attempts);
+            }
+            // The second time it is not by chance.
+            Err(fault @ TransportError::MaybeTooOld { .. })
+                if !self.maybe_too_new.insert(path.clone()) =>
+            {
+                tracing::warn!(%path, ?fault, "the servers may not know persistent watches");
                 self.refused(&path, &fault);
                 self.reconcile(&path, attempts);
             }
@@ -311,17 +313,6 @@ impl Task {
                 self.reconcile(&path, attempts);
             }
         }
-    }
-
-    /// Falls back to one-shot watches, because the servers have no persistent ones.
-    fn fall_back_to_one_shots(&mut self) {
-        if self.has_only_one_shots {
-            return;
-        }
-        tracing::info!("the servers have no persistent watches; using one-shot watches");
-        self.has_only_one_shots = true;
-        // Both came with 3.6.
-        self.engine.multi_read_support.refuse();
     }
 
     /// Returns the error to subscriptions that wait for their first watch. The others stay stale until the watch is
@@ -398,7 +389,7 @@ impl Task {
             one_shot_watches.set_managed(path, false);
             return;
         };
-        let is_persistent = !self.has_only_one_shots;
+        let is_persistent = !self.engine.is_older_than(3, 6);
         one_shot_watches.set_managed(path, is_persistent);
         let slot = Slot::Arming {
             is_disturbed: false,

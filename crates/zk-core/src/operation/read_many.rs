@@ -28,8 +28,7 @@ use crate::transport::{ReadOp, ReadResult, Request, Response};
 /// If a multi-read is refused, its nodes are read one by one; if its reply is lost, so are all nodes that are left.
 /// Clients read replies of at most 16 MiB, which eight values of the size that servers accept by default do not exceed;
 /// lists of children may.
-/// Servers before 3.6 have no multi-reads: after one refusal, or two lost replies without any success, the session sends
-/// no more of them.
+/// Servers before 3.6 have no multi-reads: with [such a release](crate::SessionBuilder::assume_release) none is sent.
 ///
 /// # Errors
 ///
@@ -238,7 +237,7 @@ impl<T> Reader<'_, T> {
     /// Reads nodes with one request, or fails.
     async fn read_at_once(&self, nodes: &[NodePath]) -> Result<Vec<Result<T, Error>>, Error> {
         let refused = |kind| self.call.error(&nodes[0], kind);
-        if !self.call.engine().multi_read_support.is_possible() {
+        if self.call.engine().is_older_than(3, 6) {
             return Err(refused(ErrorKind::Unsupported));
         }
         let limit = self.call.engine().transport().max_request();
@@ -253,7 +252,7 @@ impl<T> Reader<'_, T> {
     async fn read_chunk(&self, nodes: &[NodePath]) -> Result<Vec<Result<T, Error>>, Error> {
         if nodes.len() > 1
             && !self.was_lost.load(Ordering::Relaxed)
-            && self.call.engine().multi_read_support.is_possible()
+            && !self.call.engine().is_older_than(3, 6)
             && let Some(results) = self.multi_read(nodes).await?
         {
             return Ok(results);
@@ -304,7 +303,6 @@ impl<T> Reader<'_, T> {
             .call
             .request(&nodes[0], Repeat::ReadOnce, &request, results);
         let answer = answer.await.result;
-        self.call.engine().multi_read_support.learn(&answer);
         let of_node = |(path, result)| match result {
             Ok(result) => (self.read.from_result)(result).map(Ok),
             Err(fault) => {

@@ -199,12 +199,20 @@ impl SessionBuilder {
         self
     }
 
-    /// Uses only operations that servers know since this release of ZooKeeper, such as 3 and 4; newer ones are refused
-    /// with [`Unsupported`](crate::ErrorKind::Unsupported) before they are sent, and the session uses its
-    /// fallbacks. Default: the release of each server, which is found out when one refuses an operation.
+    /// Sets the release of the oldest server, such as 3 and 4. Default: 3.6 or later.
     ///
-    /// Servers of ZooKeeper need no such setting. `ClickHouse` Keeper does, with release 3.4: it ends the session of a
-    /// client that sends an operation which it does not know, so its session cannot find that out.
+    /// Servers before 3.6 need this setting, and `ClickHouse` Keeper does, with release 3.4. The session then uses its
+    /// fallbacks: `create` and a read of the stat instead of `create2` (3.5), one-shot watches instead of persistent ones,
+    /// and single reads instead of multi-reads (3.6). An operation that has none is refused with
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) before it is sent.
+    ///
+    /// Without the setting, such a server refuses newer operations with [`Unsupported`](crate::ErrorKind::Unsupported), or
+    /// leaves them without a reply, and closes the connection, with all other requests in flight. If the connection ends
+    /// twice at the same call, and no operation as new was ever answered in the session, the call ends with
+    /// [`ConnectionLost`](crate::ErrorKind::ConnectionLost) or [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), and
+    /// its error names this setting.
+    /// While servers are replaced by newer ones, keep the setting until the last one is new.
+    ///
     /// Only [`ProtocolClient::ZkWire`] has this setting; with another client it is a [`ConnectError::InvalidOption`].
     pub fn assume_release(mut self, major: u16, minor: u16) -> Self {
         self.assumed_release = Some((major, minor));

@@ -28,17 +28,16 @@ use crate::tls::Pem;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
 
-mod create_fallback;
 mod ensemble_tracker;
+mod plain_create;
 
-use create_fallback::CreateFallback;
 use ensemble_tracker::EnsembleTracker;
 
 /// One session of `zk_wire`.
 #[derive(Debug)]
 pub(crate) struct WireTransport {
     client: wire::Client,
-    create_fallback: Arc<CreateFallback>,
+    assumed_release: Option<(u16, u16)>,
     link: LinkReceiver,
     broken: Arc<Mutex<Option<Instant>>>,
     session_id: SessionId,
@@ -57,7 +56,8 @@ impl WireTransport {
         let hosts: Vec<_> = hosts.collect();
         let mut config = wire::Config::new(options.session_timeout);
         config.read_only = options.allow_read_only;
-        let release = |(major, minor)| wire::Release::new(major, minor, 0);
+        // Its last patch: the requests of containers and of TTL nodes came with patches of 3.5.
+        let release = |(major, minor)| wire::Release::new(major, minor, u16::MAX);
         config.assumed_release = options.assumed_release.map(release);
         if let Some(bytes) = options.max_buffer {
             config.max_request = bytes;
@@ -148,11 +148,7 @@ impl WireTransport {
             session_id: SessionId::new(session_id),
             max_request,
             session_timeout: observed.session_timeout,
-            create_fallback: Arc::new(CreateFallback::new(
-                client.clone(),
-                session_id,
-                options.assumed_release,
-            )),
+            assumed_release: options.assumed_release,
             _tracking: tracking,
             client,
         })
@@ -160,18 +156,18 @@ impl WireTransport {
 
     fn send(&self, request: Request, deadline: Option<tokio::time::Instant>) -> Reply {
         let link = self.link.clone();
-        let fallback = Arc::clone(&self.create_fallback);
+        let client = self.client.clone();
+        let session_id = self.session_id.as_i64();
+        let has_create2 = self.assumed_release.is_none_or(|release| release >= (3, 5));
         Box::pin(async move {
             let sent = to_request(&request);
-            // Boxed because it is large, and not for servers since 3.5.
-            if let Some(plain) = fallback.instead_of(&sent) {
-                return Box::pin(fallback.send(&request, plain, link, deadline)).await;
+            if !has_create2 && let Some(plain) = plain_create::plain(&sent) {
+                // Boxed because it is large, and not for servers since 3.5.
+                let sent =
+                    plain_create::send(&client, session_id, &request, &plain, link, deadline);
+                return Box::pin(sent).await;
             }
-            let answer = ask(&fallback.client, &sent, deadline).await;
-            if let Some(plain) = fallback.after(&sent, &answer) {
-                Box::pin(fallback.await_close(&answer, deadline)).await;
-                return Box::pin(fallback.send(&request, plain, link, deadline)).await;
-            }
+            let answer = ask(&client, &sent, deadline).await;
             Answer {
                 header: header(&answer),
                 result: response(&request, answer, link),
@@ -328,6 +324,10 @@ impl Transport for WireTransport {
 
     fn max_request(&self) -> usize {
         self.max_request
+    }
+
+    fn assumed_release(&self) -> Option<(u16, u16)> {
+        self.assumed_release
     }
 
     fn broken(&self) -> Option<Instant> {
@@ -708,7 +708,7 @@ fn malformed(error: &dyn std::error::Error) -> TransportError {
 }
 
 fn fault(error: &wire::RequestErrorKind) -> TransportError {
-    use wire::{Loss, NotSent, RequestErrorKind as Kind, SubmitError};
+    use wire::{Loss, RequestErrorKind as Kind, SubmitError};
     match error {
         Kind::Refused { code, .. } => refused(*code),
         Kind::Unknown {
@@ -719,9 +719,16 @@ fn fault(error: &wire::RequestErrorKind) -> TransportError {
             why: Loss::Over(end),
             ..
         } => ended(*end),
-        Kind::Submit(SubmitError::Over(end)) | Kind::NotSent(NotSent::Over(end)) => {
+        Kind::Submit(SubmitError::Over(end)) | Kind::NotSent(end) => {
             TransportError::NotSent(session_end(*end))
         }
+        Kind::Unknown {
+            why: Loss::MaybeTooOld { needs, why },
+            ..
+        } => TransportError::MaybeTooOld {
+            needs: needs.to_string(),
+            why: why.to_string(),
+        },
         Kind::Unreadable {
             why: wire::proto::DecodeError::TooLong { len, limit },
             ..
@@ -737,10 +744,11 @@ fn fault(error: &wire::RequestErrorKind) -> TransportError {
         Kind::Submit(SubmitError::TooLong { .. }) => {
             TransportError::Refused(ErrorKind::TooLarge, Some(error.to_string()))
         }
-        Kind::Submit(_) => TransportError::Later(ErrorKind::Throttled),
-        Kind::NotSent(NotSent::Unsupported { .. }) => {
-            TransportError::Refused(ErrorKind::Unsupported, Some(error.to_string()))
+        Kind::Submit(SubmitError::Unsupported { needs, .. }) => {
+            let why = format!("it needs ZooKeeper {needs}, and assume_release names an older one");
+            TransportError::Refused(ErrorKind::Unsupported, Some(why))
         }
+        Kind::Submit(_) => TransportError::Later(ErrorKind::Throttled),
         _ => TransportError::Lost(error.to_string()),
     }
 }
@@ -759,7 +767,11 @@ fn refused(code: wire::ErrorCode) -> TransportError {
         Code::INVALID_ACL => ErrorKind::InvalidAcl,
         Code::QUOTA_EXCEEDED => ErrorKind::QuotaExceeded,
         Code::NOT_READ_ONLY => ErrorKind::ReadOnlyServer,
-        Code::UNIMPLEMENTED | Code::RECONFIG_DISABLED => ErrorKind::Unsupported,
+        Code::UNIMPLEMENTED => {
+            let why = "the server is too old for it; assume_release is for such servers".to_owned();
+            return TransportError::Refused(ErrorKind::Unsupported, Some(why));
+        }
+        Code::RECONFIG_DISABLED => ErrorKind::Unsupported,
         Code::THROTTLED_OP => return TransportError::Later(ErrorKind::Throttled),
         Code::SESSION_MOVED => return TransportError::Later(ErrorKind::SessionMoved),
         Code::SESSION_EXPIRED => return TransportError::Ended(SessionEnd::Expired),
@@ -940,7 +952,7 @@ mod tests {
         let not_sent = TransportError::NotSent(SessionEnd::Expired);
         let submitted = wire::RequestErrorKind::Submit(wire::SubmitError::Over(end));
         assert_eq!(fault(&submitted), not_sent);
-        let waiting = wire::RequestErrorKind::NotSent(wire::NotSent::Over(end));
+        let waiting = wire::RequestErrorKind::NotSent(end);
         assert_eq!(fault(&waiting), not_sent);
         let in_flight = wire::RequestErrorKind::Unknown {
             epoch: 1,

@@ -53,17 +53,17 @@ async fn eight_nodes_are_read_with_one_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn servers_without_multi_reads_are_asked_for_one_once() {
+async fn servers_without_multi_reads_are_never_asked_for_one() {
     let sim = Ensemble::builder().without_persistent_watches().build();
     let session = sim.connect().await;
     let paths = create(&session, 40).await;
     read(&session, &paths).await;
-    assert_eq!(arrived(&sim), [1, 40], "{:?}", requests(&sim, &session));
-    read(&session, &paths).await;
-    assert_eq!(arrived(&sim), [1, 80]);
+    assert_eq!(arrived(&sim), [0, 40], "{:?}", requests(&sim, &session));
     assert_eq!(session.list_many(&paths).await.unwrap().len(), 40);
     assert_eq!(sim.arrived(lists("**")), 40);
-    assert_eq!(session.counters().connection_losses, 1);
+    let at_once = session.get_many(&paths).in_one_request().await;
+    assert_eq!(at_once.unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(session.counters().connection_losses, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,31 +97,6 @@ async fn in_one_request_means_one_request_or_an_error() {
     let error = session.get_many(long).in_one_request().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
     assert_eq!(arrived(&sim), [3, 1]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn in_one_request_is_unsupported_on_old_servers_also_after_a_watch() {
-    let sim = Ensemble::builder().without_persistent_watches().build();
-    for is_watching in [false, true] {
-        let session = sim.connect().await;
-        let watch = session.subscribe("/").recursive();
-        let _watching = if is_watching {
-            Some(watch.await.unwrap())
-        } else {
-            None
-        };
-        let before = sim.arrived(multi_reads("**"));
-        for _ in 0..2 {
-            let read = session.get_many(["/a", "/b"]).in_one_request();
-            assert_eq!(read.await.unwrap_err().kind(), ErrorKind::Unsupported);
-        }
-        let asked = sim.arrived(multi_reads("**")) - before;
-        assert_eq!(
-            asked,
-            usize::from(!is_watching),
-            "a refused watch shows it, too"
-        );
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -64,6 +64,7 @@ impl Expected {
             // The connection is lost without a reply, or there is none.
             Err(
                 TransportError::Lost(_)
+                | TransportError::MaybeTooOld { .. }
                 | TransportError::Unreadable { .. }
                 | TransportError::TakenBack
                 | TransportError::Unanswered,

@@ -12,6 +12,7 @@ use super::client::{Body, Break};
 use super::{Content, Job, JobNumber, Output, Ready, Stuck, World};
 use crate::leader::{Author, WriteResult};
 use crate::matching::is_write;
+use crate::release::is_of_3_6;
 use crate::request_log::RequestOutcome;
 use crate::script::{self, Act};
 use crate::server::Lag;
@@ -452,13 +453,7 @@ impl World {
         let session = job.session;
         let zxid = self.servers[server].zxid();
         let is_unknown = match &job.content {
-            Content::Request(
-                Request::AddWatch { .. }
-                | Request::MultiRead(_)
-                | Request::Ephemerals { .. }
-                | Request::CountBelow { .. }
-                | Request::WhoAmI,
-            ) => !self.settings.persistent_watches,
+            Content::Request(request) => !self.settings.persistent_watches && is_of_3_6(request),
             Content::Wire(WireRequest::Unknown) => true,
             _ => false,
         };

@@ -8,9 +8,9 @@ use super::stream::Stream;
 use crate::session::{Probe, Server};
 use bytes::BytesMut;
 
-/// Returns the answer of a server; `None` if there is none in time.
+/// Returns whether a server says that it is writable, in its words; `None` if there is none in time.
 pub(super) async fn ask(probe: &Probe, connector: &Connector) -> Option<String> {
-    answer(connector, probe.server(), probe.word()).await
+    answer(connector, probe.server(), Probe::WORD).await
 }
 
 /// Returns the reply of a server to `srvr`; `None` if there is none in time.

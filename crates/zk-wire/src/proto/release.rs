@@ -15,11 +15,6 @@ pub struct Release {
 }
 
 impl Release {
-    /// The first release with persistent watches.
-    pub(crate) const PERSISTENT_WATCHES: Self = Self::new(3, 6, 0);
-    /// The first release that knows every request of this crate.
-    pub(crate) const COMPLETE: Self = Self::new(3, 7, 0);
-
     /// Returns the release with this number.
     pub const fn new(major: u16, minor: u16, patch: u16) -> Self {
         Self {
@@ -27,17 +22,6 @@ impl Release {
             minor,
             patch,
         }
-    }
-
-    /// Returns the release that a server names in its reply to `srvr`; `None` if it names none of ZooKeeper.
-    pub fn from_srvr(reply: &str) -> Option<Self> {
-        let version = reply.strip_prefix("Zookeeper version: ")?;
-        // Behind the number comes, for example, `-alpha` or the revision.
-        let end = version.find(|character: char| character != '.' && !character.is_ascii_digit());
-        let number = &version[..end.unwrap_or(version.len())];
-        let mut parts = number.split('.').map(str::parse);
-        let mut part = || parts.next()?.ok();
-        Some(Self::new(part()?, part()?, part()?))
     }
 }
 
@@ -71,10 +55,10 @@ impl Request {
             Self::MultiRead(_) | Self::GetEphemerals { .. } | Self::GetAllChildrenNumber { .. } => {
                 Some(Release::new(3, 6, 0))
             }
-            Self::AddWatch { .. } => Some(Release::PERSISTENT_WATCHES),
-            Self::SetWatches { lists, .. } => lists
-                .needs_set_watches2()
-                .then_some(Release::PERSISTENT_WATCHES),
+            Self::AddWatch { .. } => Some(PERSISTENT_WATCHES),
+            Self::SetWatches { lists, .. } => {
+                lists.needs_set_watches2().then_some(PERSISTENT_WATCHES)
+            }
             Self::WhoAmI => Some(Release::new(3, 7, 0)),
             Self::Delete { .. }
             | Self::Exists { .. }
@@ -109,6 +93,7 @@ const fn created_first(node: &NewNode) -> Option<Release> {
 }
 
 const CREATE2: Release = Release::new(3, 5, 0);
+const PERSISTENT_WATCHES: Release = Release::new(3, 6, 0);
 
 #[cfg(test)]
 mod tests {
@@ -120,34 +105,10 @@ mod tests {
     use crate::proto::WatchLists;
 
     #[test]
-    fn the_release_is_taken_from_the_reply_to_srvr() {
-        for (reply, release) in [
-            (
-                "Zookeeper version: 3.4.13-2d71af4dbe22557fda74f9a9b4309b15a7487f03, built on 06/29/2018\nLatency",
-                Some(Release::new(3, 4, 13)),
-            ),
-            (
-                "Zookeeper version: 3.5.0-alpha-1, built",
-                Some(Release::new(3, 5, 0)),
-            ),
-            ("Zookeeper version: 3.10.0", Some(Release::new(3, 10, 0))),
-            ("Zookeeper version: 3.9", None),
-            ("Zookeeper version: v22.8.1-lts", None),
-            ("ClickHouse Keeper version: v24.3.1.2672-stable", None),
-            (
-                "srvr is not executed because it is not in the whitelist.\n",
-                None,
-            ),
-            (
-                "This ZooKeeper instance is not currently serving requests\n",
-                None,
-            ),
-            ("", None),
-        ] {
-            assert_eq!(Release::from_srvr(reply), release, "{reply}");
-        }
+    fn releases_are_ordered_and_displayed_by_their_numbers() {
         assert_eq!(Release::new(3, 4, 13).to_string(), "3.4.13");
         assert!(Release::new(3, 4, 13) < Release::new(3, 5, 0));
+        assert!(Release::new(3, 9, 2) < Release::new(3, 10, 0));
     }
 
     #[test]

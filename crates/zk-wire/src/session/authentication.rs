@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::pending::{Frame, Role};
-use super::{Event, Host, Loss, Outcome, Phase, Server, Session, SessionEnd, SubmitError, Ticket};
+use super::{Event, Host, Loss, Outcome, Phase, Session, SessionEnd, SubmitError, Ticket};
 use crate::proto::{Credentials, ErrorCode, Reply, Request, SaslToken, Xid};
 use crate::sasl::{Exchange, Nonces, Step};
 
@@ -160,10 +160,10 @@ impl Session {
     /// Not earlier: a server that uses Netty may reply to tokens and credentials before it replies to the handshake, if a
     /// follower's leader confirms the session while the handshake is still being processed
     /// (`NettyServerCnxn.receiveMessage`, 3.9.6). The reply to a token would then look like an expired session.
-    pub(super) fn authenticate(&mut self, server: &Server) {
+    pub(super) fn authenticate(&mut self) {
         match self.authentication.first_token.take() {
             Some(token) => self.send_token(token),
-            None => self.send_credentials_and_watches(server),
+            None => self.send_credentials_and_watches(),
         }
     }
 
@@ -193,9 +193,8 @@ impl Session {
             Step::Send(token) => self.send_token(token),
             Step::Done => {
                 self.authentication.exchange = None;
-                if let Phase::Up { server, .. } = &self.phase {
-                    let server = server.clone();
-                    self.send_credentials_and_watches(&server);
+                if let Phase::Up { .. } = &self.phase {
+                    self.send_credentials_and_watches();
                 }
                 self.report_connected();
                 self.record_success();

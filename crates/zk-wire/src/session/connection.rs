@@ -7,9 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::pending::{Frame, Role};
-use super::probe::FourLetterWord;
 use super::writable_server::WritableServerSearch;
-use super::{Event, Loss, NO_PASSWORD, Outcome, Phase, Probe, Server, Session, SessionEnd};
+use super::{Event, Loss, NO_PASSWORD, Outcome, Phase, Server, Session, SessionEnd};
 use crate::proto::{ConnectRequest, ConnectResponse, Request, Xid};
 
 impl Session {
@@ -100,10 +99,9 @@ impl Session {
         };
     }
 
-    pub(super) fn send_credentials_and_watches(&mut self, server: &Server) {
+    pub(super) fn send_credentials_and_watches(&mut self) {
         self.send_credentials();
-        let with_persistent = !self.releases.lacks_persistent_watches(server);
-        for lists in self.watches.lists(SET_WATCHES_LIMIT, with_persistent) {
+        for lists in self.watches.lists(SET_WATCHES_LIMIT) {
             let set = Request::SetWatches {
                 last_zxid_seen: self.last_zxid,
                 lists,
@@ -145,19 +143,15 @@ impl Session {
                 .push_back(Event::Disconnected { why: why.clone() });
         }
         let sent = std::mem::take(&mut self.sent);
-        if let Loss::Broken(_) | Loss::OutOfOrder { .. } = why {
-            self.requests_failed(&sent.iter().collect::<Vec<_>>());
-        }
         self.dial_failed(began, now);
         self.skipped = None;
         self.moves_to = None;
-        self.releases.disconnected();
         self.authentication.disconnected();
         self.probes.clear();
         self.received.clear();
         for frame in sent {
             if let Some(ticket) = frame.ticket() {
-                let (epoch, why) = (self.epoch, why.clone());
+                let (epoch, why) = (self.epoch, self.loss_of(&frame, why));
                 let outcome = Outcome::Unknown { epoch, why };
                 self.events.push_back(Event::Answered(ticket, outcome));
             } else if frame.is_close() {
@@ -175,6 +169,19 @@ impl Session {
                 self.queued_bytes += frame.payload_len();
                 self.queue.push_front(frame);
             }
+        }
+    }
+
+    /// Returns why a request in flight has no reply: a server that does not know it may have closed the connection, or
+    /// left it out.
+    fn loss_of(&self, frame: &Frame, why: &Loss) -> Loss {
+        let is_possible = matches!(why, Loss::Broken(_) | Loss::OutOfOrder { .. });
+        match frame.needs.filter(|_| is_possible) {
+            Some(needs) if self.shown_release < Some(needs) => {
+                let why = Box::new(why.clone());
+                Loss::MaybeTooOld { needs, why }
+            }
+            _ => why.clone(),
         }
     }
 
@@ -220,24 +227,12 @@ impl Session {
         self.smallest_timeout = Some(smallest.min(granted.timeout));
         self.epoch += 1;
         self.late_handshakes = 0;
-        if self.releases.connected(&server) {
-            let (server, word, epoch) = (server.clone(), FourLetterWord::Srvr, self.epoch);
-            self.probes.push_back(Probe {
-                server,
-                word,
-                epoch,
-            });
-        }
-        if self.releases.lacks_persistent_watches(&server) {
-            let ended = self.watches.end_persistent().into_iter();
-            self.events.extend(ended.map(Event::WatchEnded));
-        }
         if read_only {
             self.search.begin(now);
         } else {
             self.search = WritableServerSearch::new();
         }
-        self.authenticate(&server);
+        self.authenticate();
         self.phase = Phase::Up {
             server,
             read_only,

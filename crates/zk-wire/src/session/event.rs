@@ -36,6 +36,14 @@ pub enum SubmitError {
         /// The path.
         path: String,
     },
+    /// The servers are [taken to be](crate::Config::assumed_release) too old for it.
+    #[error("the request needs ZooKeeper {needs}, and the servers are taken to run {assumed}")]
+    Unsupported {
+        /// The first release that knows the request.
+        needs: Release,
+        /// The release that the servers are taken to run.
+        assumed: Release,
+    },
     /// The request is longer than servers accept.
     #[error(
         "a request of {len} bytes exceeds the limit of {limit}; raise it together with jute.maxbuffer of the servers"
@@ -90,25 +98,8 @@ pub enum Outcome {
     },
     /// No server has received it as a whole, nor will one.
     NotSent {
-        /// Why it cannot be sent any more.
-        why: NotSent,
-    },
-}
-
-/// Why a request was not sent.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(clippy::exhaustive_enums, reason = "callers decide by each of these")]
-pub enum NotSent {
-    /// The session is over.
-    #[error("the session is over: {0}")]
-    Over(SessionEnd),
-    /// The server runs a release that does not know the request. Another server may.
-    #[error("the request needs ZooKeeper {needs}, and the server runs {release}")]
-    Unsupported {
-        /// The first release that knows the request.
-        needs: Release,
-        /// The release that the server runs.
-        release: Release,
+        /// How the session has ended before it was sent.
+        end: SessionEnd,
     },
 }
 
@@ -138,6 +129,17 @@ pub enum Loss {
     /// The session moves to another server, as [`rebalance`](super::Session::rebalance) asked for.
     #[error("the session moves to another server")]
     Rebalanced,
+    /// It broke while a request was in flight that the server may not know, as far as the session has seen: no request
+    /// that needs this release was ever answered.
+    #[error(
+        "{why}; servers before ZooKeeper {needs} do so after this request, and Config::assumed_release is for them"
+    )]
+    MaybeTooOld {
+        /// The first release that knows the request.
+        needs: Release,
+        /// How it broke.
+        why: Box<Self>,
+    },
     /// The server sent nothing for too long.
     #[error("no bytes from the server for {0:?}")]
     Silent(Duration),
@@ -244,8 +246,6 @@ pub enum Event {
         /// The number of the connection.
         epoch: u64,
     },
-    /// A persistent watch has ended, because the new connection is to a server before 3.6, which has none.
-    WatchEnded(Ticket),
     /// A server has granted or resumed the session, and accepted its credentials.
     Connected {
         /// The number of the connection; each one has a higher number than those before.

@@ -189,12 +189,13 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 const SHORTEST_CONNECT: Duration = Duration::from_millis(750);
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
 
-    fn server(name: &str) -> Server {
+    /// Returns the server that is the only address of a name.
+    pub(in crate::session) fn server(name: &str) -> Server {
         Server {
             host: Host {
                 name: name.to_owned(),

@@ -95,11 +95,6 @@ impl Frame {
         self.opcode == CLOSE_SESSION
     }
 
-    /// Returns whether it removes watches from the server.
-    pub(super) const fn is_removal(&self) -> bool {
-        self.opcode == REMOVE_WATCHES
-    }
-
     pub(super) const fn ticket(&self) -> Option<Ticket> {
         match self.role {
             Role::Caller(ticket) => Some(ticket),
@@ -155,5 +150,4 @@ impl WatchRequest {
 /// Most requests are shorter: a path and little data.
 const COMMON_LEN: usize = 128;
 const EXISTS: i32 = 3;
-const REMOVE_WATCHES: i32 = 18;
 const CLOSE_SESSION: i32 = -11;

@@ -174,8 +174,12 @@ impl Session {
             }
             (Ok(Err(why)), _) => return Err(Loss::Malformed(why)),
         };
-        if let Err(ErrorCode::UNIMPLEMENTED) = &reply {
-            self.requests_failed(&[&frame]);
+        // A server that does not know an operation of a transaction cannot decode it.
+        if !matches!(
+            reply,
+            Err(ErrorCode::UNIMPLEMENTED | ErrorCode::MARSHALLING_ERROR)
+        ) {
+            self.shown_release = self.shown_release.max(frame.needs);
         }
         let needs_sasl = matches!(reply, Err(ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH));
         match frame.role() {

@@ -7,9 +7,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::pending::{Frame, Role};
-use super::releases::Support;
-use super::{Event, NotSent, Outcome, Phase, Session, SessionEnd, SubmitError, Ticket};
-use crate::proto::Request;
+use super::{Phase, Session, SessionEnd, SubmitError, Ticket};
+use crate::proto::{Release, Request};
 
 impl Session {
     /// Submits a request. It is sent after all that were submitted before, on this connection or a later one.
@@ -19,6 +18,9 @@ impl Session {
     /// If it is not accepted, see [`SubmitError`]. It has no outcome then.
     pub fn submit(&mut self, request: &Request) -> Result<Ticket, SubmitError> {
         self.check_accepts()?;
+        if let Some((needs, assumed)) = self.lacks(request) {
+            return Err(SubmitError::Unsupported { needs, assumed });
+        }
         let ticket = Ticket(self.next_ticket);
         let outer = self.config.chroot.request(request);
         let outer = outer.map_err(|path| SubmitError::InvalidPath { path })?;
@@ -35,6 +37,12 @@ impl Session {
         self.next_ticket += 1;
         self.enqueue(frame);
         Ok(ticket)
+    }
+
+    /// Returns which release a request needs, if the servers are taken to run an older one.
+    fn lacks(&self, request: &Request) -> Option<(Release, Release)> {
+        let needed = request.first_release().zip(self.config.assumed_release);
+        needed.filter(|(needs, assumed)| assumed < needs)
     }
 
     /// Fails if the session is over or being closed.
@@ -70,7 +78,7 @@ impl Session {
         // A request that sets a watch there again would set it before this removes it.
         let is_needed = |frame: &Frame| frame.watched_path() == Some(path);
         let mut frames = self.queue.iter().chain(&self.outgoing).chain(&self.sent);
-        if self.is_closing || frames.any(is_needed) {
+        if self.is_closing || frames.any(is_needed) || self.lacks(&removal).is_some() {
             return;
         }
         if let Phase::Up { .. } = self.phase {
@@ -84,7 +92,7 @@ impl Session {
         self.watches.has(ticket)
     }
 
-    /// Returns what is to be written now, in order. Requests that the server does not know have an outcome instead.
+    /// Returns what is to be written now, in order.
     pub fn transmit(&mut self) -> impl Iterator<Item = &[u8]> {
         self.admit();
         let mut skipped = self.written;
@@ -110,19 +118,6 @@ impl Session {
         }
     }
 
-    /// Records that the server did not carry out requests, which it may not know.
-    pub(super) fn requests_failed(&mut self, frames: &[&Frame]) {
-        let Phase::Up { server, .. } = &self.phase else {
-            return;
-        };
-        if frames.iter().any(|frame| frame.is_removal()) {
-            self.releases.removal_failed(server);
-        }
-        if let Some(needs) = frames.iter().filter_map(|frame| frame.needs).max() {
-            self.releases.failed(server, needs);
-        }
-    }
-
     /// Returns a request without a reply.
     fn frame_mut(&mut self, ticket: Ticket) -> Option<&mut Frame> {
         let queues = [&mut self.queue, &mut self.outgoing, &mut self.sent];
@@ -140,36 +135,18 @@ impl Session {
 
     /// Moves queued requests to the connection, as far as it may have more of them.
     fn admit(&mut self) {
-        let Phase::Up { server, .. } = &self.phase else {
+        let Phase::Up { .. } = &self.phase else {
             return;
         };
         if self.authentication.is_exchanging() || self.moves_to.is_some() {
             return;
         }
         while self.outgoing.len() + self.sent.len() < self.config.max_in_flight {
-            let Some(needs) = self.queue.front().map(|frame| frame.needs) else {
-                return;
-            };
-            let support = self.releases.support(server, needs);
-            let closes_at_removals = self.releases.closes_at_removals(server);
-            if support == Support::Asked {
-                return;
-            }
             let Some(frame) = self.queue.pop_front() else {
                 return;
             };
             self.queued_bytes -= frame.payload_len();
-            match (support, needs, frame.ticket()) {
-                (Support::Missing(release), Some(needs), Some(ticket)) => {
-                    let why = NotSent::Unsupported { needs, release };
-                    let outcome = Outcome::NotSent { why };
-                    self.events.push_back(Event::Answered(ticket, outcome));
-                }
-                // It would remove a watch, and the server cannot, or closes the connection.
-                (Support::Missing(_), ..) => {}
-                (_, _, None) if frame.is_removal() && closes_at_removals => {}
-                _ => self.outgoing.push_back(frame),
-            }
+            self.outgoing.push_back(frame);
         }
     }
 }

@@ -12,6 +12,7 @@ mod refusals;
 mod releases;
 mod timeouts;
 
+use super::hosts::tests::server;
 use super::*;
 use crate::proto::{Credentials, DecodeError, ErrorCode, Release, Reply, SaslToken, take_frame};
 
@@ -201,16 +202,6 @@ fn granted(session_id: i64, timeout: Duration, read_only: bool) -> BytesMut {
     payload.put_slice(&[7; 16]);
     payload.put_u8(read_only.into());
     payload
-}
-
-fn server(name: &str) -> Server {
-    Server {
-        host: Host {
-            name: name.to_owned(),
-            port: 2181,
-        },
-        address: ([10, 0, 0, 1], 2181).into(),
-    }
 }
 
 fn config() -> Config {
@@ -413,9 +404,9 @@ fn wrong_credentials_end_the_session_before_it_is_connected() {
     peer.reply(-4, 0, b"");
     assert_eq!(peer.events(), []);
     peer.reply(-4, -115, b"");
-    let why = NotSent::Over(SessionEnd::AuthFailed);
+    let end = SessionEnd::AuthFailed;
     let expected = [
-        Event::Answered(ticket, Outcome::NotSent { why }),
+        Event::Answered(ticket, Outcome::NotSent { end }),
         Event::Over(SessionEnd::AuthFailed),
     ];
     assert_eq!(peer.events(), expected);
@@ -433,9 +424,9 @@ fn another_session_id_means_that_the_session_has_expired() {
         peer.events();
         peer.dial();
         peer.grant(id, timeout);
-        let why = NotSent::Over(SessionEnd::Expired);
+        let end = SessionEnd::Expired;
         let expected = [
-            Event::Answered(ticket, Outcome::NotSent { why }),
+            Event::Answered(ticket, Outcome::NotSent { end }),
             Event::Over(SessionEnd::Expired),
         ];
         assert_eq!(peer.events(), expected, "{id:#x} {timeout:?}");
@@ -578,9 +569,7 @@ fn an_abandoned_session_leaves_no_request_without_an_outcome() {
     let end = SessionEnd::RuntimeEnded;
     let why = Loss::Over(end);
     let unknown = Outcome::Unknown { epoch: 1, why };
-    let not_sent = Outcome::NotSent {
-        why: NotSent::Over(end),
-    };
+    let not_sent = Outcome::NotSent { end };
     let expected = [
         Event::Answered(sent, unknown),
         Event::Answered(queued, not_sent),

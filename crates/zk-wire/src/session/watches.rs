@@ -83,28 +83,13 @@ impl Watches {
         })
     }
 
-    /// Ends all persistent watches, and returns the requests that have set them.
-    pub(super) fn end_persistent(&mut self) -> Vec<Ticket> {
-        let persistent = self
-            .paths
-            .iter()
-            .filter(|(_, (_, kind))| is_persistent(*kind));
-        let ended: Vec<_> = persistent.map(|(ticket, _)| *ticket).collect();
-        for ticket in &ended {
-            self.forget(*ticket);
-        }
-        ended
-    }
-
-    /// Returns the lists that set the watches on another connection, in parts of at most `limit` bytes of paths: all of
-    /// them, or those that fire once.
-    pub(super) fn lists(&self, limit: usize, with_persistent: bool) -> Vec<WatchLists> {
+    /// Returns the lists that set the watches on another connection, in parts of at most `limit` bytes of paths.
+    pub(super) fn lists(&self, limit: usize) -> Vec<WatchLists> {
         let mut parts = Vec::new();
         let mut part = WatchLists::default();
         let mut bytes = 0;
         for (path, kinds) in &self.by_path {
-            let wanted = |kind: &&WatchKind| with_persistent || !is_persistent(**kind);
-            for kind in kinds.keys().filter(wanted) {
+            for kind in kinds.keys() {
                 if bytes > 0 && bytes + path.len() > limit {
                     parts.push(std::mem::take(&mut part));
                     bytes = 0;
@@ -263,7 +248,7 @@ mod tests {
                 WatchKind::Data,
             );
         }
-        let parts = watches.lists(1000, true);
+        let parts = watches.lists(1000);
         assert_eq!(parts.len(), 100);
         let mut paths = Vec::new();
         for part in parts {
@@ -279,6 +264,6 @@ mod tests {
             paths.extend(part);
         }
         assert_eq!(paths.len(), 995);
-        assert!(Watches::default().lists(1000, true).is_empty());
+        assert!(Watches::default().lists(1000).is_empty());
     }
 }

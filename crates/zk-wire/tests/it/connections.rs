@@ -7,8 +7,8 @@ use zk_fault_proxy::{Clients, Close, Event, EventKind, FaultProxy, Match, Route}
 use zk_harness::{Server, admin};
 use zk_wire::proto::DecodeError;
 use zk_wire::{
-    Client, Config, ConnectionState, CreateMode, Host, Loss, NotSent, Reply, Request,
-    RequestErrorKind, SessionEnd, SubmitError, WatchEventKind,
+    Client, Config, ConnectionState, CreateMode, Host, Loss, Reply, Request, RequestErrorKind,
+    SessionEnd, SubmitError, WatchEventKind,
 };
 
 use crate::{connect, epoch_after, expected, hosts, node, request, start};
@@ -304,7 +304,7 @@ fn calls_end_with_the_runtime_of_the_client() {
     assert!(
         matches!(
             error.kind,
-            RequestErrorKind::NotSent(NotSent::Over(why)) | RequestErrorKind::Submit(SubmitError::Over(why)) if why == end
+            RequestErrorKind::NotSent(why) | RequestErrorKind::Submit(SubmitError::Over(why)) if why == end
         ),
         "{error:?}"
     );

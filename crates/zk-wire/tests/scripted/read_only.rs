@@ -10,7 +10,6 @@ use crate::state;
 const READ_ONLY: Script = Script {
     session_id: 0x999,
     read_only: true,
-    srvr: "",
     unknown: 0,
     unanswered: 0,
     silent: 0,

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use zk_wire::{Client, Config, NotSent, Release, Request, RequestErrorKind};
+use zk_wire::{Client, Config, Loss, Release, Request, RequestErrorKind, SubmitError};
 
 use crate::expected;
 use crate::server::{Script, Server};
 
-const REMOVE_WATCHES: i32 = 18;
 const WHO_AM_I: i32 = 107;
 
 async fn outcome(client: &Client, request: Request) -> Result<(), RequestErrorKind> {
@@ -21,35 +20,8 @@ fn sync() -> Request {
 }
 
 #[tokio::test]
-async fn an_unknown_request_costs_one_connection() {
+async fn each_unknown_request_costs_a_connection_and_says_so() {
     let server = Server::start(Script {
-        srvr: "Zookeeper version: 3.6.4--d65253dcf68e9097c6e95a126463fd5fdeb4521c, built on 2022-12-18",
-        unknown: WHO_AM_I,
-        ..Script::default()
-    })
-    .await;
-    let client = Client::new(vec![server.host()], Config::new(Duration::from_secs(10)));
-    let lost = outcome(&client, Request::WhoAmI).await;
-    assert!(
-        matches!(lost, Err(RequestErrorKind::Unknown { epoch: 1, .. })),
-        "{lost:?}"
-    );
-    for _ in 0..3 {
-        let refused = outcome(&client, Request::WhoAmI).await;
-        let why = NotSent::Unsupported {
-            needs: Release::new(3, 7, 0),
-            release: Release::new(3, 6, 4),
-        };
-        assert_eq!(refused, Err(RequestErrorKind::NotSent(why)));
-        assert_eq!(outcome(&client, sync()).await, Ok(()));
-    }
-    assert_eq!(server.granted(), 2);
-}
-
-#[tokio::test]
-async fn a_server_that_does_not_name_its_release_is_sent_everything() {
-    let server = Server::start(Script {
-        srvr: "srvr is not executed because it is not in the whitelist.\n",
         unknown: WHO_AM_I,
         ..Script::default()
     })
@@ -57,32 +29,32 @@ async fn a_server_that_does_not_name_its_release_is_sent_everything() {
     let client = Client::new(vec![server.host()], Config::new(Duration::from_secs(10)));
     for connection in 1..4 {
         let lost = outcome(&client, Request::WhoAmI).await;
-        assert!(
-            matches!(lost, Err(RequestErrorKind::Unknown { epoch, .. }) if epoch == connection),
-            "{lost:?}"
-        );
+        let Err(RequestErrorKind::Unknown { epoch, why }) = lost else {
+            panic!("the server has answered: {lost:?}");
+        };
+        assert_eq!(epoch, connection);
+        assert!(matches!(why, Loss::MaybeTooOld { .. }), "{why:?}");
     }
     assert_eq!(outcome(&client, sync()).await, Ok(()));
 }
 
 #[tokio::test]
-async fn dropping_watches_costs_one_connection_at_most() {
+async fn with_an_assumed_release_nothing_unknown_is_sent() {
     let server = Server::start(Script {
-        srvr: "ClickHouse Keeper version: v23.8.15.35-lts-060ff8e813a766a16a540063127f8e91e2d9b9c5\n",
-        unknown: REMOVE_WATCHES,
+        unknown: WHO_AM_I,
         ..Script::default()
     })
     .await;
-    let client = Client::new(vec![server.host()], Config::new(Duration::from_secs(10)));
-    for _ in 0..3 {
-        let path = "/".to_owned();
-        let recursive = false;
-        let add = Request::AddWatch { path, recursive };
-        let set = expected("the watch", client.request(&add)).await;
-        drop(set.expect("the server sets it").watch);
-        // What is in flight behind the first removal is lost with it.
-        drop(outcome(&client, sync()).await);
-    }
+    let mut config = Config::new(Duration::from_secs(10));
+    let assumed = Release::new(3, 4, 0);
+    config.assumed_release = Some(assumed);
+    let client = Client::new(vec![server.host()], config);
+    let needs = Release::new(3, 7, 0);
+    let refused = SubmitError::Unsupported { needs, assumed };
+    assert_eq!(
+        outcome(&client, Request::WhoAmI).await,
+        Err(RequestErrorKind::Submit(refused))
+    );
     assert_eq!(outcome(&client, sync()).await, Ok(()));
-    assert_eq!(server.granted(), 2);
+    assert_eq!(server.granted(), 1);
 }

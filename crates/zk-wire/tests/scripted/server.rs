@@ -16,8 +16,6 @@ pub(crate) struct Script {
     /// The session that it grants to those that have none.
     pub(crate) session_id: i64,
     pub(crate) read_only: bool,
-    /// What it answers to `srvr`; nothing if it is empty.
-    pub(crate) srvr: &'static str,
     /// The opcode at which it closes the connection.
     pub(crate) unknown: i32,
     /// The opcode of the requests that it does not answer.
@@ -31,7 +29,6 @@ impl Default for Script {
         Self {
             session_id: 0x100,
             read_only: false,
-            srvr: "",
             unknown: 0,
             unanswered: 0,
             silent: 0,
@@ -118,7 +115,6 @@ async fn serve(mut stream: TcpStream, script: Script, sessions: Arc<AtomicUsize>
     let mut first = [0; 4];
     stream.read_exact(&mut first).await.ok()?;
     let word = match &first {
-        b"srvr" => Some(script.srvr),
         b"isro" if script.read_only => Some("ro"),
         b"isro" => Some("rw"),
         _ => None,

@@ -5,8 +5,7 @@ use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 use zk_wire::{
     AclEntry, Answer as Reply, Client, Config, ConnectionState, CreateMode, Credentials, MultiOp,
-    MultiResult, NewNode, NotSent, Request, RequestError, RequestErrorKind, SessionEnd,
-    SubmitError, Watch,
+    MultiResult, NewNode, Request, RequestError, RequestErrorKind, SessionEnd, SubmitError, Watch,
 };
 
 use super::SOON;
@@ -205,12 +204,13 @@ fn error_name(error: &RequestErrorKind) -> String {
     match error {
         RequestErrorKind::Refused { code, .. } => code.name().unwrap_or("?").to_uppercase(),
         RequestErrorKind::Unknown { .. } => "UNKNOWN".to_owned(),
-        RequestErrorKind::NotSent(NotSent::Over(end))
-        | RequestErrorKind::Submit(SubmitError::Over(end)) => match end {
-            SessionEnd::Expired => "SESSIONEXPIRED".to_owned(),
-            SessionEnd::AuthFailed => "AUTHFAILED".to_owned(),
-            other => format!("{other:?}"),
-        },
+        RequestErrorKind::NotSent(end) | RequestErrorKind::Submit(SubmitError::Over(end)) => {
+            match end {
+                SessionEnd::Expired => "SESSIONEXPIRED".to_owned(),
+                SessionEnd::AuthFailed => "AUTHFAILED".to_owned(),
+                other => format!("{other:?}"),
+            }
+        }
         other => format!("{other:?}"),
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use zk_core::{ConnectError, ConnectionState, ErrorKind, ProtocolClient, Session, Tls};
 use zk_harness::{DataStore, Ensemble, EnsembleBuilder, SaslDigest};
 
-use super::{LIMIT, Outcome, Row, Servers, within};
+use super::{LIMIT, Outcome, Row, Servers, session_builder, within};
 
 pub(super) const ROWS: &[Row] = &[
     ("TLS", |servers| Box::pin(tls(servers))),
@@ -69,7 +69,7 @@ async fn sasl(servers: &Servers) -> anyhow::Result<Outcome> {
         .sasl_digest(users)
         .start()
         .await?;
-    let session = Session::builder(ensemble.connect_string()).client(ProtocolClient::ZkWire);
+    let session = session_builder(&ensemble, ensemble.connect_string());
     let right = session
         .clone()
         .sasl_digest("alice", "secret")
@@ -122,8 +122,7 @@ async fn read_only(servers: &Servers) -> anyhow::Result<Outcome> {
     let [one, two, three] = ensemble.servers() else {
         bail!("three servers are expected");
     };
-    let session = Session::builder(three.client_address().to_string());
-    let session = session.client(ProtocolClient::ZkWire);
+    let session = session_builder(&ensemble, three.client_address().to_string());
     let writer = session.clone().connect().await?;
     writer.create("/read", "data").await?;
     writer.close().await?;

@@ -2,7 +2,7 @@
 
 use super::options::PLAIN;
 use crate::call::{Call, Repeat};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::path::NodePath;
 use crate::transport::{Bytes, CreateMode, CreateRequest, Request, Response};
 
@@ -45,26 +45,19 @@ async fn create_one(
     node: &CreateRequest,
     mode: CreateMode,
 ) -> Result<(), Error> {
-    let create = async |mode| {
-        let request = Request::Create(CreateRequest {
-            path: ancestor.clone(),
-            data: Bytes::default(),
-            mode,
-            acl: node.acl.clone(),
-        });
-        let path = call.session().defaults().unwire(ancestor);
-        call.request(&path, Repeat::Write, &request, Response::created)
-            .await
-            .result
-    };
-    let result = match create(mode).await {
-        Err(error) if mode == CreateMode::Container && error.kind() == ErrorKind::Unsupported => {
-            // Servers before 3.5 know no containers.
-            create(PLAIN).await
-        }
-        result => result,
-    };
-    match result {
+    let has_no_containers = call.engine().is_older_than(3, 5);
+    let request = Request::Create(CreateRequest {
+        path: ancestor.clone(),
+        data: Bytes::default(),
+        mode: match mode {
+            CreateMode::Container if has_no_containers => PLAIN,
+            mode => mode,
+        },
+        acl: node.acl.clone(),
+    });
+    let path = call.session().defaults().unwire(ancestor);
+    let create = call.request(&path, Repeat::Write, &request, Response::created);
+    match create.await.result {
         Err(error) if !error.is_node_exists() => Err(error),
         _ => Ok(()),
     }

@@ -47,6 +47,13 @@ pub(crate) fn connect_string(ensemble: &Ensemble) -> anyhow::Result<String> {
     })
 }
 
+/// Returns the series of a version if clients need to be given it: before 3.6.
+fn old_release(version: &str) -> Option<String> {
+    let mut numbers = version.split('.').map(str::parse::<u16>);
+    let (major, minor) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    ((major, minor) < (3, 6)).then(|| format!("{major}.{minor}"))
+}
+
 /// Returns the environment of `zk`.
 pub(crate) fn variables(ensemble: &Ensemble) -> anyhow::Result<BTreeMap<&'static str, String>> {
     let mut variables = BTreeMap::from([("ZK_CONNECT", connect_string(ensemble)?)]);
@@ -60,6 +67,9 @@ pub(crate) fn variables(ensemble: &Ensemble) -> anyhow::Result<BTreeMap<&'static
     }
     if let Some(bytes) = ensemble.spec().max_buffer {
         variables.insert("ZK_MAX_BUFFER", bytes.to_string());
+    }
+    if let Some(release) = old_release(ensemble.version()) {
+        variables.insert("ZK_ASSUME_RELEASE", release);
     }
     let sasl = ensemble.spec().sasl_digest.as_ref();
     if let Some((name, password)) = sasl.and_then(|sasl| sasl.users.first_key_value()) {
@@ -120,6 +130,19 @@ mod tests {
     use std::thread;
 
     use super::*;
+
+    #[test]
+    fn only_old_releases_are_given_to_clients() {
+        for (version, expected) in [
+            ("3.4.13", Some("3.4")),
+            ("3.5.10", Some("3.5")),
+            ("3.6.4", None),
+            ("3.10.0", None),
+            ("4.0.0", None),
+        ] {
+            assert_eq!(old_release(version).as_deref(), expected, "{version}");
+        }
+    }
 
     #[test]
     fn passwords_differ_even_if_the_clock_and_the_thread_do_not() {

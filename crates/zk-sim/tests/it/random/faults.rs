@@ -259,7 +259,7 @@ impl Faults {
         }
         let answers = answers.into_iter().map(|answer| match answer {
             // Each has words of its own for it.
-            Err(TransportError::Lost(_)) => {
+            Err(TransportError::Lost(_) | TransportError::MaybeTooOld { .. }) => {
                 Err(TransportError::Lost("the connection broke".to_owned()))
             }
             other => other,

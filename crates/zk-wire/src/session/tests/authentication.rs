@@ -146,9 +146,9 @@ fn a_refused_sasl_exchange_ends_the_session() {
         let response = peer.sent();
         // The server sends the length -1 for no token.
         peer.answer(&response, code, &[0xff; 4]);
-        let why = NotSent::Over(SessionEnd::AuthFailed);
+        let end = SessionEnd::AuthFailed;
         let expected = [
-            Event::Answered(ticket, Outcome::NotSent { why }),
+            Event::Answered(ticket, Outcome::NotSent { end }),
             Event::Over(SessionEnd::AuthFailed),
         ];
         assert_eq!(peer.events(), expected, "{code}");

@@ -168,7 +168,6 @@ fn a_read_only_server_is_left_for_a_writable_one() {
         assert_eq!(peer.session.poll_probe(), None);
         peer.pass(Duration::from_millis(1));
         let probes: Vec<_> = std::iter::from_fn(|| peer.session.poll_probe()).collect();
-        assert!(probes.iter().all(|probe| probe.word() == "isro"));
         probes
     };
     assert_eq!(
