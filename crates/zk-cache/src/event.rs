@@ -84,6 +84,35 @@ pub enum PartialRead {
         /// The [limit](crate::CacheOptions::with_max_children).
         limit: u32,
     },
+    /// Children of the node are left out, because the cache has as many nodes as it may have.
+    ///
+    /// What is cached stays up to date. The cache lists the children again once a sixteenth of each limit of the cache
+    /// is free.
+    #[error(
+        "the cache has {limit} nodes, and further children are left out; raise `with_max_nodes` or cache less of the tree"
+    )]
+    TooManyNodes {
+        /// The [limit](crate::CacheOptions::with_max_nodes) of the whole cache.
+        limit: usize,
+    },
+    /// Children of the node, or its newest data, are left out, because the nodes of the cache would need more bytes than
+    /// they may.
+    ///
+    /// In the second case the node is kept as it was read last. The rest is as with [`TooManyNodes`](Self::TooManyNodes).
+    #[error(
+        "the cache may have {limit} bytes, and children or the newest data are left out; raise `with_max_bytes` or cache less of the tree"
+    )]
+    TooManyBytes {
+        /// The [limit](crate::CacheOptions::with_max_bytes) of the whole cache.
+        limit: usize,
+    },
+}
+
+impl PartialRead {
+    /// Returns whether a limit of the whole cache is the reason.
+    pub(crate) const fn is_of_whole_cache(&self) -> bool {
+        matches!(self, Self::TooManyNodes { .. } | Self::TooManyBytes { .. })
+    }
 }
 
 fn advice(kind: ErrorKind) -> &'static str {

@@ -115,6 +115,7 @@
 //! | the session may not read a node | [`Event::Incomplete`] with [`PartialRead::Node`] or [`PartialRead::Children`]; the rest is cached |
 //! | a node, or the names of its children, are more than the session reads with one reply | [`Event::Incomplete`] with [`PartialRead::Node`] or [`PartialRead::ChildrenTooLarge`]; the rest is cached |
 //! | a node has more children than the limit | [`Event::Incomplete`] with [`PartialRead::TooManyChildren`]; the rest is cached |
+//! | the cache has more nodes or bytes than the [limits](CacheOptions::with_max_nodes) | [`Event::Incomplete`] with [`PartialRead::TooManyNodes`] or [`PartialRead::TooManyBytes`] for each node of which something is left out; the rest is cached and up to date |
 //! | the session has no room for another watch | [`Event::Ended`] with [`CacheEnd::Refused`]; if a session before had the watch, [`CacheState::Stale`] until there is room |
 //! | the server is cut off from the quorum, and the session [allows that](zk_core::SessionBuilder::allow_read_only) | the contents of that server, and never [`Event::Synchronized`]: they may be out of date |
 //! | there is no connection at the start | [`CacheState::Loading`] until there is one |
@@ -147,7 +148,7 @@
 //! # Observing
 //!
 //! A cache logs with `tracing`: at level debug that it is synchronised, stale or ended, and at level warn that it is
-//! incomplete, that a session refuses its watch, and that a node cannot be decoded. No log or debug output contains data.
+//! incomplete (once for the limits of the whole cache, until the connection breaks), that a session refuses its watch, and that a node cannot be decoded. No log or debug output contains data.
 //! Of the errors only a `DecodeError` may quote data.
 //!
 //! # What it does not do

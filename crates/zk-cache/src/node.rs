@@ -130,8 +130,13 @@ impl Node {
 
     /// Returns the approximate memory footprint in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        // The reference count, the length, and the bytes.
-        size_of::<[usize; 2]>() + size_of::<Lengths>() + self.0.slice.len()
+        Self::bytes_of(self.path_len(), self.data().map_or(0, <[u8]>::len))
+    }
+
+    /// Returns the memory footprint of a node with a path and data of these lengths.
+    pub(crate) const fn bytes_of(path: usize, data: usize) -> usize {
+        // The reference count, the length, the lengths of the parts, and the parts.
+        size_of::<[usize; 2]>() + size_of::<Lengths>() + size_of::<PackedStat>() + path + data
     }
 
     fn lengths(&self) -> &Lengths {

@@ -14,6 +14,8 @@ pub(crate) struct NodeStore {
     nodes: PathMap<Node>,
     /// The nodes that have children.
     parents: PathMap<Parent>,
+    /// The memory of the nodes.
+    bytes: usize,
 }
 
 /// The children of a node.
@@ -34,6 +36,7 @@ impl Default for NodeStore {
         Self {
             nodes: PathMap::new(),
             parents: PathMap::new(),
+            bytes: 0,
         }
     }
 }
@@ -41,6 +44,11 @@ impl Default for NodeStore {
 impl NodeStore {
     pub(crate) const fn len(&self) -> usize {
         self.nodes.len()
+    }
+
+    /// Returns the approximate memory of the nodes in bytes, without that of the maps.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<&Node> {
@@ -82,7 +90,9 @@ impl NodeStore {
 
     /// Inserts or replaces a node; a replaced node keeps its children.
     pub(crate) fn insert(&mut self, node: &Node) {
-        if self.nodes.insert(node.clone()).is_some() {
+        self.bytes += node.bytes();
+        if let Some(replaced) = self.nodes.insert(node.clone()) {
+            self.bytes -= replaced.bytes();
             return;
         }
         let Some((parent, name)) = split(node.path()) else {
@@ -102,6 +112,7 @@ impl NodeStore {
         let mut removed: Vec<_> = self.subtree(path).cloned().collect();
         removed.reverse();
         for node in &removed {
+            self.bytes -= node.bytes();
             self.nodes.remove(node.path());
             self.parents.remove(node.path());
         }

@@ -13,6 +13,8 @@ use zk_core::NodePath;
 /// - [`max_depth`](Self::with_max_depth): no limit
 /// - [`selector`](Self::with_selector): every node
 /// - [`max_children`](Self::with_max_children): 1,000,000
+/// - [`max_nodes`](Self::with_max_nodes): 4,000,000
+/// - [`max_bytes`](Self::with_max_bytes): 2 GiB
 /// - [`window`](Self::with_window): 256 reads
 /// - [`event_buffer`](Self::with_event_buffer): 1,024 batches
 /// - [`event_bytes`](Self::with_event_bytes): 16 MiB
@@ -22,6 +24,8 @@ pub struct CacheOptions {
     pub(crate) max_depth: usize,
     pub(crate) selector: Option<Selector>,
     pub(crate) max_children: u32,
+    pub(crate) max_nodes: usize,
+    pub(crate) max_bytes: usize,
     pub(crate) window: usize,
     pub(crate) event_buffer: usize,
     pub(crate) event_bytes: usize,
@@ -115,6 +119,31 @@ impl CacheOptions {
         self
     }
 
+    /// Sets the maximum number of nodes in the cache, the root and those that the session may not read included; 0
+    /// counts as 1.
+    ///
+    /// The default is 4,000,000.
+    /// Further nodes are left out with everything below them, and the others stay up to date, see
+    /// [`PartialRead::TooManyNodes`](crate::PartialRead::TooManyNodes).
+    #[must_use]
+    pub const fn with_max_nodes(mut self, nodes: usize) -> Self {
+        self.max_nodes = if nodes == 0 { 1 } else { nodes };
+        self
+    }
+
+    /// Sets the maximum memory of the nodes in the cache, in bytes.
+    ///
+    /// The default is 2 GiB.
+    /// A node counts with its path, its data and 88 bytes for the rest; the index of the nodes, of about as many bytes
+    /// for each, and snapshots that the application keeps are not counted.
+    /// What exceeds it is left out, and the rest stays up to date, see
+    /// [`PartialRead::TooManyBytes`](crate::PartialRead::TooManyBytes).
+    #[must_use]
+    pub const fn with_max_bytes(mut self, bytes: usize) -> Self {
+        self.max_bytes = bytes;
+        self
+    }
+
     /// Sets the maximum number of reads in flight; 0 counts as 1.
     ///
     /// The default is 256.
@@ -159,6 +188,8 @@ impl Default for CacheOptions {
             max_depth: usize::MAX,
             selector: None,
             max_children: 1_000_000,
+            max_nodes: 4_000_000,
+            max_bytes: 2 << 30,
             window: 256,
             event_buffer: 1024,
             event_bytes: 16 << 20,
@@ -173,6 +204,8 @@ impl fmt::Debug for CacheOptions {
             .field("max_depth", &self.max_depth)
             .field("has_selector", &self.selector.is_some())
             .field("max_children", &self.max_children)
+            .field("max_nodes", &self.max_nodes)
+            .field("max_bytes", &self.max_bytes)
             .field("window", &self.window)
             .field("event_buffer", &self.event_buffer)
             .field("event_bytes", &self.event_bytes)

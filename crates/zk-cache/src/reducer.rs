@@ -114,6 +114,8 @@ struct PendingRead {
     relists: bool,
     /// It must not be sent together with others.
     is_alone: bool,
+    /// It counts as a node of the cache, so that more are not queued than may be stored.
+    is_new: bool,
     /// The newest transaction seen when it was created. The change that caused it is newer, unless its notification was
     /// handled late.
     since: i64,
@@ -142,6 +144,8 @@ pub(crate) struct Reducer {
     scope: Scope,
     content: Content,
     max_children: u32,
+    max_nodes: usize,
+    max_bytes: usize,
     /// The next snapshot, changed in place until it is published.
     current: SnapshotData,
     phase: Phase,
@@ -149,6 +153,11 @@ pub(crate) struct Reducer {
     pending: HashMap<NodePath, PendingRead>,
     /// How many pending reads the resynchronisation waits for.
     resync_left: usize,
+    /// How many pending reads, and how many partial reads, are of nodes that count although they may not be stored.
+    new_left: usize,
+    refused: usize,
+    /// Something was left out since there was room.
+    is_full: bool,
     /// Paths whose reads are unsent: those of notifications, and those of a resynchronisation.
     change_queue: VecDeque<NodePath>,
     resync_queue: VecDeque<NodePath>,
@@ -181,11 +190,16 @@ impl Reducer {
             scope,
             content: options.content,
             max_children: options.max_children,
+            max_nodes: options.max_nodes,
+            max_bytes: options.max_bytes,
             current,
             phase: Phase::Disconnected,
             barrier: SyncBarrier::None,
             pending: HashMap::new(),
             resync_left: 0,
+            new_left: 0,
+            refused: 0,
+            is_full: false,
             change_queue: VecDeque::new(),
             resync_queue: VecDeque::new(),
             failed: Vec::new(),
@@ -227,6 +241,7 @@ impl Reducer {
             }
         }
         self.resync_left = 0;
+        self.new_left = 0;
         self.change_queue.clear();
         self.resync_queue.clear();
         self.failed.clear();
@@ -257,7 +272,11 @@ impl Reducer {
             read.relists |= relists;
             return;
         }
-        self.start_read_of_change(path, relists);
+        match self.exceeds_limits(path, 0) {
+            Some(_) if event == WatchEvent::Deleted => self.recheck_child_limit(path),
+            Some(reason) => self.leave_out(path, reason),
+            None => self.start_read_of_change(path, relists),
+        }
     }
 
     /// Takes that the cache ends.
@@ -447,6 +466,7 @@ impl Reducer {
             }
             return;
         }
+        let is_new = !self.is_counted(&path);
         let read = PendingRead {
             kind,
             sent: None,
@@ -454,8 +474,10 @@ impl Reducer {
             is_resync,
             relists: false,
             is_alone: false,
+            is_new,
             since: self.newest,
         };
+        self.new_left += usize::from(is_new);
         self.resync_left += usize::from(is_resync);
         self.pending.insert(path.clone(), read);
         self.queue(path);
@@ -527,6 +549,7 @@ impl Reducer {
             return;
         };
         self.resync_left -= usize::from(read.is_resync);
+        self.new_left -= usize::from(read.is_new);
         if read.is_outdated {
             self.start_read_of_change(path, read.relists);
         }
@@ -605,6 +628,12 @@ impl Reducer {
             self.finish_read(path);
             return;
         }
+        if let Some(reason) = self.exceeds_limits(path, data.map_or(0, <[u8]>::len)) {
+            self.leave_out(path, reason);
+            self.check_known_children(path);
+            self.finish_read(path);
+            return;
+        }
         let is_new = self.store_node(path, stat, data);
         self.clear_partial_node(path);
         let Some(read) = self.pending.get(path) else {
@@ -614,6 +643,7 @@ impl Reducer {
         let relists = read.relists || self.has_partial_children(path);
         let is_resync = read.is_resync;
         if !self.scope.includes_children_of(path) {
+            self.clear_partial_children(path);
             self.finish_read(path);
         } else if stat.num_children == 0 {
             for child in self.paths_of_children(path) {
@@ -633,7 +663,9 @@ impl Reducer {
             self.report_too_many_children(path, stat.num_children);
             self.check_known_children(path);
             self.finish_read(path);
-        } else if self.are_still_too_large(path, stat.num_children) {
+        } else if self.are_still_left_out(path, stat.num_children)
+            || self.are_still_too_large(path, stat.num_children)
+        {
             self.check_known_children(path);
             self.finish_read(path);
         } else {
@@ -655,6 +687,9 @@ impl Reducer {
             Some(old) if old.is_same(&node) => {
                 self.current.store.insert(&node);
                 self.is_changed = true;
+                if node.bytes() < old.bytes() {
+                    self.recheck_left_out();
+                }
                 if !old.has_content(node.mzxid(), data) {
                     self.emit(Event::Changed { old, new: node });
                 }
@@ -684,6 +719,9 @@ impl Reducer {
             }
             None => {
                 self.current.store.insert(&node);
+                if let Some(read) = self.pending.get_mut(path) {
+                    self.new_left -= usize::from(std::mem::take(&mut read.is_new));
+                }
                 self.emit(Event::Created(node));
                 true
             }
@@ -697,13 +735,18 @@ impl Reducer {
 
     /// Removes a deleted node and everything below it.
     fn remove(&mut self, path: &NodePath) {
-        for node in self.current.store.remove(path.as_str()) {
+        let removed = self.current.store.remove(path.as_str());
+        let has_removed = !removed.is_empty();
+        for node in removed {
             self.listed.remove(node.path());
             self.emit(Event::Deleted(node));
         }
         self.clear_partial(path);
         // Also of nodes that were never stored.
         self.clear_partial_below(path, |_| true);
+        if has_removed {
+            self.recheck_left_out();
+        }
     }
 
     fn children_read(&mut self, path: &NodePath, names: &[String], stat: &Stat) {
@@ -718,7 +761,9 @@ impl Reducer {
             self.current.store.insert(&node);
             self.is_changed = true;
         }
-        self.clear_partial_children(path);
+        if !self.is_left_out(path) {
+            self.clear_partial_children(path);
+        }
         let is_resync = self.is_resync(path);
         let children: HashSet<_> = names
             .iter()
@@ -738,17 +783,28 @@ impl Reducer {
         let mut children: Vec<_> = children.into_iter().collect();
         children.sort_unstable();
         self.listed.insert(path.clone(), ChildListVersion::of(stat));
+        let mut left_out = None;
         for child in children {
-            if self.content == Content::NamesOnly {
+            let is_known = self.current.store.get(child.as_str()).is_some();
+            let exceeded = if is_known {
+                None
+            } else {
+                self.exceeds_limits(&child, 0)
+            };
+            if exceeded.is_some() {
+                left_out = exceeded;
+            } else if self.content == Content::NamesOnly {
                 if !self.exceeds_child_limit(&child) {
                     self.store_node(&child, &Stat::zeroed(), None);
                 }
-                continue;
-            }
-            let is_known = self.current.store.get(child.as_str()).is_some();
-            if is_resync || !is_known {
+            } else if is_resync || !is_known {
                 self.check(child, is_resync);
             }
+        }
+        match left_out {
+            Some(reason) => self.report_left_out(path, reason),
+            None if self.is_left_out(path) => self.clear_partial(path),
+            None => {}
         }
         self.finish_read(path);
     }

@@ -65,6 +65,8 @@ impl fmt::Debug for SharedState {
 pub(crate) struct StatePublisher {
     pub(crate) reducer: Reducer,
     state: Arc<SharedState>,
+    /// A warning says already that the cache has reached a limit: thousands of nodes can have children left out.
+    is_limit_logged: bool,
     #[cfg(feature = "metrics")]
     reported: crate::metrics::ReportedCache,
 }
@@ -76,6 +78,7 @@ impl StatePublisher {
             #[cfg(feature = "metrics")]
             reported: crate::metrics::ReportedCache::new(&state.snapshot()),
             state,
+            is_limit_logged: false,
         }
     }
 
@@ -91,7 +94,16 @@ impl StatePublisher {
                 Event::Synchronized { synced_at } => {
                     tracing::debug!(path = %root, synced_at, nodes = snapshot.len(), "cache synchronized");
                 }
-                Event::Stale => tracing::debug!(path = %root, "cache stale"),
+                Event::Stale => {
+                    self.is_limit_logged = false;
+                    tracing::debug!(path = %root, "cache stale");
+                }
+                Event::Incomplete { path, reason }
+                    if reason.is_of_whole_cache()
+                        && std::mem::replace(&mut self.is_limit_logged, true) =>
+                {
+                    tracing::debug!(%path, %reason, "cache incomplete");
+                }
                 Event::Incomplete { path, reason } => {
                     tracing::warn!(%path, %reason, "cache incomplete");
                 }

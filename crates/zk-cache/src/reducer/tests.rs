@@ -116,9 +116,10 @@ impl Server {
     }
 }
 
-/// Returns the data of a node, which differs after each change.
+/// Returns the data of a node, which differs after each change, also in its length.
 fn data(stat: &Stat) -> Vec<u8> {
-    stat.mzxid.to_string().into_bytes()
+    let padding = usize::try_from(stat.mzxid % 3).unwrap() * 40;
+    format!("{}{}", stat.mzxid, " ".repeat(padding)).into_bytes()
 }
 
 fn at(path: &str) -> NodePath {
@@ -392,6 +393,101 @@ proptest! {
         client.settle();
         client.judge();
     }
+}
+
+/// Judges a cache that is smaller than the tree: what it has is right, and where something is left out it says so.
+fn judge_part(client: &Client) {
+    let now = &client.reducer.current;
+    assert_eq!(now.state, CacheState::Synchronized);
+    assert_eq!((client.reducer.new_left, client.reducer.refused), (0, 0));
+    let is_partial = |path: &str| now.partial_reads.get(&at(path)).is_some();
+    for node in now.store.subtree(ROOT) {
+        let stat = client.server.nodes.get(node.path());
+        let is_newest = stat.is_some_and(|stat| node.has_data_of(stat));
+        assert!(is_newest || stat.is_some() && is_partial(node.path()));
+    }
+    for path in client.server.nodes.keys() {
+        let (parent, _) = path.rsplit_once('/').unwrap();
+        let is_expected = path == ROOT || now.store.get(parent).is_some();
+        let is_reported = is_partial(if path == ROOT { path } else { parent });
+        assert!(!is_expected || is_reported || now.store.get(path).is_some());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_full_cache_stays_right_and_within_its_limits(
+        acts in proptest::collection::vec(acts(), 1..250),
+        nodes in 3..9_usize,
+        bytes in 500..1200_usize,
+        content in prop_oneof![Just(Content::Full), Just(Content::StatOnly)],
+    ) {
+        let limits = CacheOptions::default().with_max_nodes(nodes).with_max_bytes(bytes);
+        let mut client = Client::new();
+        client.reducer = Reducer::new(at(ROOT), &limits.with_content(content), None);
+        let is_within = |reducer: &Reducer| {
+            let store = &reducer.current.store;
+            store.len() + reducer.new_left <= nodes && store.bytes() <= bytes
+        };
+        for act in &acts {
+            client.act(act);
+            prop_assert!(is_within(&client.reducer));
+        }
+        client.settle();
+        judge_part(&client);
+        client.act(&Act::Break);
+        client.settle();
+        judge_part(&client);
+        // When there is room, what was left out is read without another connection loss.
+        for path in 2..PATHS.len() {
+            client.act(&Act::Delete(path));
+        }
+        client.settle();
+        prop_assert_eq!(client.reducer.current.partial_reads.size(), 0);
+        prop_assert_eq!(client.reducer.current.store.len(), client.server.nodes.len());
+    }
+}
+
+/// Names of nodes that are still to be read are memory as well.
+#[test]
+fn a_full_cache_queues_no_reads() {
+    let options = CacheOptions::default().with_max_nodes(100);
+    let mut reducer = Reducer::new(at(ROOT), &options, None);
+    reducer.resynchronize();
+    let mut stat = Stat::zeroed();
+    stat.num_children = 1000;
+    let names: Vec<_> = (0..1000).map(|name| name.to_string()).collect();
+    let (mut sent, mut most) = (0, 0);
+    while let Some(requests) = reducer.next(1) {
+        sent += 1;
+        assert!(sent < 1000, "it reads for ever");
+        for request in requests {
+            let reply = match request.kind {
+                ReadKind::Sync => ReadReply::Synced,
+                ReadKind::Stat => ReadReply::Stat(stat),
+                ReadKind::Data => ReadReply::Data(Bytes::new(), stat),
+                ReadKind::Children => ReadReply::Children(names.clone(), stat),
+            };
+            reducer.answered(&request, reply);
+            most = most.max(reducer.pending.len());
+        }
+        if sent < 500 {
+            reducer.changed(&at(&format!("{ROOT}/{}", 999 - sent)), WatchEvent::Created);
+        }
+    }
+    assert_eq!(reducer.current.store.len(), 100);
+    assert!(most <= 100, "{most} pending reads");
+    assert!(reducer.is_synchronized());
+    let reason = PartialRead::TooManyNodes { limit: 100 };
+    assert!(
+        reducer
+            .current
+            .partial_reads
+            .values()
+            .all(|it| *it == reason)
+    );
 }
 
 /// Every order of a few changes, with the reads at every possible moment.

@@ -14,6 +14,7 @@ mod batches;
 mod cancellation;
 mod chaos;
 mod decoded;
+mod limits;
 mod loss;
 mod metrics;
 mod names;
