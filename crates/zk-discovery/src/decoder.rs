@@ -105,7 +105,8 @@ impl<P: 'static> Decoder<P> {
         self.gap = None;
         self.unreadable.clear();
         for (path, gap) in gaps {
-            if *path == self.parent {
+            // A node whose newest data has no room is kept as it was read last.
+            if *path == self.parent || matches!(gap, PartialRead::TooManyBytes { .. }) {
                 self.gap = Some(*gap);
             } else if matches!(gap, PartialRead::Node(_)) {
                 self.put_unreadable(path.clone());

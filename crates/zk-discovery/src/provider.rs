@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
-use zk_cache::{CacheEnd, ChildrenCache};
+use zk_cache::{CacheEnd, CacheOptions, ChildrenCache};
 use zk_core::{NodePath, Session, SessionSource};
 
 use crate::changes::InstanceChanges;
@@ -32,12 +32,16 @@ use crate::staleness_policy::{
 /// - [`stale`](Self::with_stale): [`WhenStale::Use`]
 /// - [`all_ejected`](Self::with_all_ejected): [`WhenAllEjected::UseAll`]
 /// - [`most_bytes`](Self::with_most_bytes): 1 MiB
+/// - [`max_nodes`](Self::with_max_nodes): 100,000
+/// - [`max_bytes`](Self::with_max_bytes): 256 MiB
 #[derive(Debug, Clone, Copy)]
 pub struct ProviderOptions {
     failures: FailureRules,
     stale: WhenStale,
     all_ejected: WhenAllEjected,
     most_bytes: usize,
+    max_nodes: usize,
+    max_bytes: usize,
 }
 
 impl Default for ProviderOptions {
@@ -47,6 +51,8 @@ impl Default for ProviderOptions {
             stale: WhenStale::Use,
             all_ejected: WhenAllEjected::UseAll,
             most_bytes: DEFAULT_MOST_BYTES,
+            max_nodes: DEFAULT_MAX_NODES,
+            max_bytes: DEFAULT_MAX_BYTES,
         }
     }
 }
@@ -79,6 +85,27 @@ impl ProviderOptions {
     #[must_use]
     pub const fn with_most_bytes(mut self, bytes: usize) -> Self {
         self.most_bytes = bytes;
+        self
+    }
+
+    /// Sets the maximum number of nodes that are read: that of the service, and one for each instance. The default is
+    /// 100,000.
+    ///
+    /// If there are more, some instances are left out, and [`InstanceList::gap`] says so: see
+    /// [`PartialRead::TooManyNodes`](crate::PartialRead::TooManyNodes).
+    #[must_use]
+    pub const fn with_max_nodes(mut self, nodes: usize) -> Self {
+        self.max_nodes = nodes;
+        self
+    }
+
+    /// Sets the maximum memory of these nodes as they are read, in bytes; default 256 MiB.
+    ///
+    /// If they have more, some instances are left out or stay as they were read last, and [`InstanceList::gap`] says so:
+    /// see [`PartialRead::TooManyBytes`](crate::PartialRead::TooManyBytes).
+    #[must_use]
+    pub const fn with_max_bytes(mut self, bytes: usize) -> Self {
+        self.max_bytes = bytes;
         self
     }
 }
@@ -169,7 +196,7 @@ impl<P: Send + Sync + 'static> Providers<P> {
         let inner = &*self.0;
         let most_bytes = inner.options.most_bytes;
         let mut task = inner.task.lock().unwrap_or_else(PoisonError::into_inner);
-        let cache = cache(&source, &inner.parent);
+        let cache = cache(&source, &inner.parent, &inner.options);
         let format = Arc::clone(&inner.format);
         let decoder = Decoder::new(&inner.service, &inner.parent, format, most_bytes);
         let publisher = Publisher::begin(decoder, &inner.shared);
@@ -344,9 +371,16 @@ impl<P> Providers<P> {
 
 /// The default size limit of an instance's node.
 pub(crate) const DEFAULT_MOST_BYTES: usize = 1 << 20;
+/// The default limits of all nodes of a service.
+pub(crate) const DEFAULT_MAX_NODES: usize = 100_000;
+pub(crate) const DEFAULT_MAX_BYTES: usize = 256 << 20;
 
-fn cache(source: &SessionSource, parent: &NodePath) -> ChildrenCache {
-    ChildrenCache::start(source, parent.clone()).expect("a `NodePath` converts to itself")
+fn cache(source: &SessionSource, parent: &NodePath, options: &ProviderOptions) -> ChildrenCache {
+    let limits = CacheOptions::default()
+        .with_max_nodes(options.max_nodes)
+        .with_max_bytes(options.max_bytes);
+    ChildrenCache::start_with(source, parent.clone(), &limits)
+        .expect("a `NodePath` converts to itself")
 }
 
 impl<P> Clone for Providers<P> {

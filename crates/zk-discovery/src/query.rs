@@ -7,7 +7,7 @@ use zk_core::{Error, ErrorClass, ErrorKind, ParsePathError};
 use crate::decoder::Decoder;
 use crate::instance_list::InstanceList;
 use crate::layout::{Layout, ReadFormat};
-use crate::provider::DEFAULT_MOST_BYTES;
+use crate::provider::{DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES, DEFAULT_MOST_BYTES};
 use crate::registry::Registry;
 
 /// The instances of a service were not read.
@@ -20,13 +20,31 @@ pub enum QueryError {
     /// The ensemble did not return the instances, or refuses to.
     #[error(transparent)]
     Failed(#[from] Error),
+    /// The service has more nodes than are read at once.
+    #[error("it has {count} nodes, and at most {limit} are read at once; follow it, with a limit")]
+    TooManyNodes {
+        /// The number of nodes.
+        count: usize,
+        /// The limit: 100,000.
+        limit: usize,
+    },
+    /// The nodes of the service have more data than is read at once.
+    #[error(
+        "its nodes have more than the {limit} bytes that are read at once; follow it, with a limit"
+    )]
+    TooManyBytes {
+        /// The limit: 256 MiB.
+        limit: usize,
+    },
 }
 
 impl QueryError {
     /// Returns what can be done about it.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::InvalidPath(_) => ErrorClass::Outcome,
+            Self::InvalidPath(_) | Self::TooManyNodes { .. } | Self::TooManyBytes { .. } => {
+                ErrorClass::Outcome
+            }
             Self::Failed(error) => error.class(),
         }
     }
@@ -48,11 +66,13 @@ impl<L: Layout> Registry<L> {
     ///
     /// [`QueryError::InvalidPath`] if `service` cannot be the name of a service, and [`QueryError::Failed`] if the
     /// ensemble does not reply within the session's operation timeout, or the session may not list the service.
+    /// [`QueryError::TooManyNodes`] and [`QueryError::TooManyBytes`] if it is larger than the default limits of
+    /// [`ProviderOptions`](crate::ProviderOptions): with higher ones it can be followed.
     ///
     /// # Cost
     ///
     /// One round trip to list the nodes, and those of [`get_many`](zk_core::Session::get_many): one request for eight
-    /// nodes, and one for each node on servers before 3.6. No watch is left, and nothing is kept in memory.
+    /// nodes, and one for each node on servers before 3.6, of 256 nodes in parallel. No watch is left, and nothing is kept in memory.
     ///
     /// # Examples
     ///
@@ -81,21 +101,38 @@ impl<L: Layout> Registry<L> {
             Err(error) if error.is_no_node() => Vec::new(),
             Err(error) => return Err(error.into()),
         };
+        if names.len() > DEFAULT_MAX_NODES {
+            let (count, limit) = (names.len(), DEFAULT_MAX_NODES);
+            return Err(QueryError::TooManyNodes { count, limit });
+        }
         let mut paths = Vec::with_capacity(names.len());
         for name in &names {
             paths.push(parent.join(name)?);
         }
-        let nodes = self.session.get_many(&paths).await?;
-        for (path, node) in paths.into_iter().zip(nodes) {
-            match node {
-                Ok((data, stat)) => decoder.put(path, &data, &stat),
-                // It is gone since the list was read.
-                Err(error) if error.is_no_node() => {}
-                Err(error) if error.kind() == ErrorKind::NoAuth => decoder.put_unreadable(path),
-                Err(error) => return Err(error.into()),
+        let mut bytes = 0;
+        for paths in paths.chunks(READ_TOGETHER) {
+            let nodes = self.session.get_many(paths).await?;
+            for (path, node) in paths.iter().cloned().zip(nodes) {
+                match node {
+                    Ok((data, stat)) => {
+                        bytes += data.len();
+                        decoder.put(path, &data, &stat);
+                    }
+                    // It is gone since the list was read.
+                    Err(error) if error.is_no_node() => {}
+                    Err(error) if error.kind() == ErrorKind::NoAuth => decoder.put_unreadable(path),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            if bytes > DEFAULT_MAX_BYTES {
+                let limit = DEFAULT_MAX_BYTES;
+                return Err(QueryError::TooManyBytes { limit });
             }
         }
         decoder.set_synchronized();
         Ok(decoder.list())
     }
 }
+
+/// With values of 1 MiB, as many bytes as a query reads.
+const READ_TOGETHER: usize = 256;

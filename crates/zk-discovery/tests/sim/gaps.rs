@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_core::transport::TransportError;
 use zk_core::{Acl, ErrorKind};
-use zk_discovery::{PartialRead, PickError, Random};
+use zk_discovery::{PartialRead, PickError, ProviderOptions, QueryError, Random};
 use zk_sim::wait::pass;
 use zk_sim::{Ensemble, matching};
 
@@ -70,4 +70,57 @@ async fn a_node_that_could_not_be_read_is_released_when_it_is_gone() {
     let told = told_until("released", &mut changes).await;
     assert_eq!(told, ["released /services/orders/secret"]);
     assert!(providers.instances().quarantined().is_empty());
+}
+
+/// Who may create nodes below a service makes no consumer read them without an end.
+#[tokio::test(start_paused = true)]
+async fn instances_beyond_the_limits_are_left_out_and_reported() {
+    let ensemble = Ensemble::new(1);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let registry = registry(&other);
+    let mut held = Vec::new();
+    for id in ["a", "b", "c", "d"] {
+        held.push(registry.register(instance(id, "1")).await.unwrap());
+    }
+    let follow = |options| crate::registry(&session).providers_with::<String>(SERVICE, options);
+    let few = follow(ProviderOptions::default().with_max_nodes(4)).unwrap();
+    let list = few.synchronized().await.unwrap();
+    assert_eq!((list.len(), list.is_synchronized()), (3, true));
+    assert_eq!(list.gap(), Some(PartialRead::TooManyNodes { limit: 4 }));
+    drop(few.pick(&Random).unwrap());
+    held.pop().unwrap().unregister().await.unwrap();
+    pass(Duration::from_secs(1)).await;
+    assert_eq!((few.instances().len(), few.instances().gap()), (3, None));
+
+    // An instance that grows too much stays as it was.
+    let limit = 1500;
+    let small = follow(ProviderOptions::default().with_max_bytes(limit)).unwrap();
+    assert_eq!(small.synchronized().await.unwrap().gap(), None);
+    other.set(path("a"), "x".repeat(1000)).await.unwrap();
+    pass(Duration::from_secs(1)).await;
+    let list = small.instances();
+    assert_eq!(
+        (list.len(), list.get("a").unwrap().payload().as_str()),
+        (3, "1")
+    );
+    assert_eq!(list.gap(), Some(PartialRead::TooManyBytes { limit }));
+}
+
+/// A query reads all at once.
+#[tokio::test(start_paused = true)]
+async fn a_service_of_very_many_nodes_is_not_queried() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    session.create(path("a"), "").parents().await.unwrap();
+    for number in 0..257 {
+        session
+            .create(path(&number.to_string()), "x".repeat(1_048_000))
+            .await
+            .unwrap();
+    }
+    let error = registry(&session)
+        .query::<String>(SERVICE)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, QueryError::TooManyBytes { .. }), "{error}");
 }
