@@ -20,20 +20,26 @@ fn zookeeper_is_installed_where_the_package_is_current() {
     let any = |id| for_zookeeper(&search(), "any", id);
     assert_eq!(any("macos"), "brew install zookeeper");
     for elsewhere in ["fedora", "debian", "ubuntu"] {
+        let pins = release::pins();
+        let (_, sha512) = release::choose(Request::Any, &pins).unwrap();
         assert_eq!(
             any(elsewhere),
-            "curl -fL https://mirror/dist/zookeeper-3.9.5/apache-zookeeper-3.9.5-bin.tar.gz | tar -xz \
-             && export ZK_HARNESS_HOME=\"$PWD/apache-zookeeper-3.9.5-bin\""
+            format!(
+                "curl -fLO https://mirror/dist/zookeeper-3.9.5/apache-zookeeper-3.9.5-bin.tar.gz \
+                 && echo \"{sha512}  apache-zookeeper-3.9.5-bin.tar.gz\" | sha512sum -c \
+                 && tar -xzf apache-zookeeper-3.9.5-bin.tar.gz \
+                 && export ZK_HARNESS_HOME=\"$PWD/apache-zookeeper-3.9.5-bin\""
+            )
         );
     }
 }
 
 #[test]
 fn wanted_version_is_fetched_by_hand() {
-    insta::assert_snapshot!(for_zookeeper(&search(), "3.8.1", "debian"), @r#"curl -fL https://mirror/dist/zookeeper-3.8.1/apache-zookeeper-3.8.1-bin.tar.gz | tar -xz && export ZK_HARNESS_HOME="$PWD/apache-zookeeper-3.8.1-bin""#);
+    insta::assert_snapshot!(for_zookeeper(&search(), "3.8.1", "debian"), @r#"curl -fLO https://mirror/dist/zookeeper-3.8.1/apache-zookeeper-3.8.1-bin.tar.gz -O https://mirror/dist/zookeeper-3.8.1/apache-zookeeper-3.8.1-bin.tar.gz.sha512 && sha512sum -c apache-zookeeper-3.8.1-bin.tar.gz.sha512 && tar -xzf apache-zookeeper-3.8.1-bin.tar.gz && export ZK_HARNESS_HOME="$PWD/apache-zookeeper-3.8.1-bin""#);
     let ignoring = search().provisioning(Provisioning::Always);
     assert!(
-        for_zookeeper(&ignoring, "any", "macos").starts_with("curl "),
+        for_zookeeper(&ignoring, "any", "macos").contains("| shasum -a 512 -c && tar "),
         "an installed package would be ignored"
     );
     assert_eq!(

@@ -99,7 +99,8 @@ fn release_with_a_known_loss_is_taken_only_by_name() {
     release(&mirror.world.root().join("opt/zookeeper"), "3.9.3");
     let refused = |search: &Search| {
         let error = mirror.world.anonymous(&not_found(search));
-        error.replace(&mirror.server.url, "$MIRROR")
+        let error = error.replace(&mirror.server.url, "$MIRROR");
+        error.replace(&sha512(&mirror.archive), "$SHA512")
     };
     insta::assert_snapshot!(refused(&search), @r#"
     cannot find ZooKeeper; tried:
@@ -109,7 +110,7 @@ fn release_with_a_known_loss_is_taken_only_by_name() {
       - cache $W/home/.cache/zk-harness: nothing for 3.9
       - apt: this system is neither Debian nor Ubuntu nor like them
       - $MIRROR/zookeeper-3.9.6/apache-zookeeper-3.9.6-bin.tar.gz: the server answered 404 Not Found
-    to fix it, run: curl -fL $MIRROR/zookeeper-3.9.6/apache-zookeeper-3.9.6-bin.tar.gz | tar -xz && export ZK_HARNESS_HOME="$PWD/apache-zookeeper-3.9.6-bin"
+    to fix it, run: curl -fLO $MIRROR/zookeeper-3.9.6/apache-zookeeper-3.9.6-bin.tar.gz && echo "$SHA512  apache-zookeeper-3.9.6-bin.tar.gz" | sha512sum -c && tar -xzf apache-zookeeper-3.9.6-bin.tar.gz && export ZK_HARNESS_HOME="$PWD/apache-zookeeper-3.9.6-bin"
     "#);
     let series = refused(&search.version("3.9"));
     assert!(series.starts_with("cannot find ZooKeeper 3.9;"), "{series}");
