@@ -9,6 +9,7 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::AnsiColor;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
 use serde_json::{Value, json};
 use zk_core::Stat;
 
@@ -78,10 +79,10 @@ impl Output {
     /// Prints a result: a text that ends with a line break, or one JSON document on a line.
     ///
     /// Names and data in the text have to be [escaped](escape).
-    pub(crate) async fn result(
+    pub(crate) async fn result<D: Serialize>(
         &self,
         text: impl FnOnce() -> String,
-        document: impl FnOnce() -> Value,
+        document: impl FnOnce() -> D,
     ) -> Result<(), Failure> {
         let bytes = if self.is_json {
             json_line(&document())
@@ -268,16 +269,24 @@ pub(crate) fn add_data(document: &mut Value, data: &[u8]) {
 }
 
 /// Returns a document on a line.
-fn json_line(document: &Value) -> Vec<u8> {
-    escape::json(&format!("{document}\n"))
-        .into_owned()
-        .into_bytes()
+fn json_line(document: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_string(document).expect("its keys are texts");
+    line.push('\n');
+    match escape::json(&line) {
+        Cow::Borrowed(_) => line.into_bytes(),
+        Cow::Owned(escaped) => escaped.into_bytes(),
+    }
 }
 
 /// The names of children on one line, in order.
 pub(crate) fn names(names: &[String]) -> String {
-    let shown: Vec<_> = names.iter().map(|name| escape::line(name)).collect();
-    format!("[{}]\n", shown.join(", "))
+    // In one text: a reply may contain millions of names.
+    let mut shown = "[".to_owned();
+    for (at, name) in names.iter().enumerate() {
+        shown.push_str(if at == 0 { "" } else { ", " });
+        shown.push_str(&escape::line(name));
+    }
+    shown + "]\n"
 }
 
 /// Prints one JSON document on a line.

@@ -1,7 +1,8 @@
 //! `ls`: the children of a node, or the paths below it.
 
 use clap::Args;
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 use zk_core::NodePath;
 
 use crate::context::Context;
@@ -33,14 +34,29 @@ impl Ls {
         let listed = session.list(&path).timeout(context.remaining()).await?;
         let (mut names, stat) = listed;
         names.sort_unstable();
-        context.output().result(
-            || {
-                let stat = self.stat.then(|| output::stat(&stat));
-                output::names(&names) + &stat.unwrap_or_default()
-            },
-            || json!({"path": path.as_str(), "children": names, "stat": output::stat_json(&stat)}),
-        ).await
+        context
+            .output()
+            .result(
+                || {
+                    let stat = self.stat.then(|| output::stat(&stat));
+                    output::names(&names) + &stat.unwrap_or_default()
+                },
+                || Listing {
+                    children: &names,
+                    path: path.as_str(),
+                    stat: output::stat_json(&stat),
+                },
+            )
+            .await
     }
+}
+
+/// The document of a listing, without a copy of the names.
+#[derive(Debug, Serialize)]
+struct Listing<'a> {
+    children: &'a [String],
+    path: &'a str,
+    stat: Value,
 }
 
 /// Prints each node before its children, children sorted by name.
