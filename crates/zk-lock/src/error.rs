@@ -1,5 +1,6 @@
 //! The errors of acquiring, holding and releasing a lock.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -177,6 +178,8 @@ pub struct Ahead {
     /// What the predecessor waits for; `None` if it holds the lock.
     predecessor_waits_for: Option<&'static str>,
     leases: Option<(usize, u32)>,
+    /// How many of the leases belong to no session, and the name of the first.
+    lasting_leases: Option<Box<(usize, String)>>,
 }
 
 impl Ahead {
@@ -186,6 +189,7 @@ impl Ahead {
             predecessor: None,
             predecessor_waits_for: None,
             leases: None,
+            lasting_leases: None,
         }
     }
 
@@ -194,6 +198,13 @@ impl Ahead {
         let mut ahead = Self::new(0);
         ahead.leases = Some((taken, limit));
         ahead
+    }
+
+    /// Adds the leases that belong to no session.
+    pub(crate) fn with_lasting_leases(mut self, lasting: &BTreeSet<String>) -> Self {
+        let first = lasting.first();
+        self.lasting_leases = first.map(|first| Box::new((lasting.len(), first.clone())));
+        self
     }
 
     pub(crate) fn with_predecessor(
@@ -219,6 +230,14 @@ impl Ahead {
         self.leases
     }
 
+    /// Returns the name of a lease that belongs to no session, if the waiter waits for one.
+    ///
+    /// Such a lease is the work of another client. No session's end deletes it, so it takes its place until its node is
+    /// deleted, for example by [`Inspector::remove`](crate::Inspector::remove).
+    pub fn lasting_lease(&self) -> Option<&str> {
+        self.lasting_leases.as_ref().map(|it| it.1.as_str())
+    }
+
     /// Returns whether there is anything to wait for.
     pub(crate) fn is_waiting(&self) -> bool {
         self.count > 0 || self.leases.is_some()
@@ -238,7 +257,17 @@ impl Ahead {
 impl fmt::Display for Ahead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((taken, limit)) = self.leases {
-            return write!(f, "others hold {taken} leases of {limit}");
+            write!(f, "others hold {taken} leases of {limit}")?;
+            return match self.lasting_leases.as_deref() {
+                None => Ok(()),
+                Some((1, name)) => {
+                    write!(f, ", {name:?} of no session: it stays until it is deleted")
+                }
+                Some((count, first)) => write!(
+                    f,
+                    ", {count} of no session, such as {first:?}: they stay until they are deleted"
+                ),
+            };
         }
         match (self.count, &self.predecessor) {
             (0, _) => write!(

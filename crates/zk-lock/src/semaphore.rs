@@ -64,7 +64,8 @@ pub use self::lease::SemaphoreLease;
 ///
 /// Two round trips if a lease is free and there is no waiter: a write and two reads, then another write for each lease
 /// and two reads, and a write behind them that is not awaited. The first use of the handle takes one more, or two to
-/// create the node. Each waiter has two watches. Released leases wake the first waiter only.
+/// create the node. Each waiter has two watches. Released leases wake the first waiter only. It reads the nodes of the
+/// leases, eight with one request, to find out whether one of them [belongs to no session](crate::Ahead::lasting_lease).
 /// A [`try_acquire`](Self::try_acquire) reads first, in one round trip, except as the first use of the handle. It writes
 /// only if there is room and no waiter. It also returns `None` while another contender is just being granted a lease.
 ///

@@ -43,7 +43,7 @@ where
 /// Returns whether a child is a lease: its name ends in `lease-` and a number of any length.
 ///
 /// Numbers too large to determine an order count as well, since leases have no order.
-fn is_lease(name: &str) -> bool {
+pub(super) fn is_lease(name: &str) -> bool {
     name.rsplit_once("lease-").is_some_and(|(_, number)| {
         let digits = number.strip_prefix('-').unwrap_or(number);
         !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())

@@ -4,6 +4,8 @@
 //! does this, until its leases fit or it gives up. The queue provides the order of arrival and prevents deadlocks. The
 //! limit does not depend on the queue: see [`capacity::count_leases`].
 
+use std::collections::BTreeSet;
+
 use futures_util::{FutureExt as _, future};
 use zk_core::{Bytes, OwnedNode, Watch, WatchEvent};
 
@@ -25,6 +27,15 @@ type Observed<T> = (T, Option<Watch>);
 struct Usage {
     limit: Option<Observed<Option<u32>>>,
     children: Option<Observed<Vec<String>>>,
+}
+
+/// What a waiter knows of the leases of others.
+#[derive(Debug, Default)]
+struct OthersLeases {
+    listed: BTreeSet<String>,
+    unread: BTreeSet<String>,
+    /// Those that belong to no session.
+    lasting: BTreeSet<String>,
 }
 
 /// Whether the leases fit into the limit.
@@ -85,6 +96,7 @@ impl Semaphore {
         progress: &AcquireProgress,
     ) -> Result<SemaphoreLease, AcquireError> {
         let (nodes, mut usage) = self.create_leases().await?;
+        let mut of_others = OthersLeases::default();
         loop {
             self.read_missing(&mut usage, &first).await?;
             match self.check_capacity(&usage, &nodes).await? {
@@ -100,9 +112,22 @@ impl Semaphore {
                     usage.children = None;
                 }
                 CapacityCheck::Full { others, limit } => {
-                    progress.set_ahead(Ahead::of_leases(others, limit));
+                    of_others.list(&usage, &nodes);
+                    let ahead = Ahead::of_leases(others, limit);
+                    progress.set_ahead(ahead.clone().with_lasting_leases(&of_others.lasting));
                     if usage.is_watched() {
-                        self.wait_for_change(&mut usage).await?;
+                        let reporting = async {
+                            self.read_leases(&mut of_others).await;
+                            if !of_others.lasting.is_empty() {
+                                progress.set_ahead(ahead.with_lasting_leases(&of_others.lasting));
+                            }
+                            future::pending::<()>().await;
+                        };
+                        tokio::select! {
+                            biased;
+                            changed = self.wait_for_change(&mut usage) => changed?,
+                            () = reporting => {}
+                        }
                     } else {
                         // These values were read along with the creates, without watches.
                         usage = Usage::default();
@@ -266,6 +291,34 @@ impl Semaphore {
         }
     }
 
+    /// Finds out which new leases of others belong to no session, and warns of each: no session's end removes them.
+    ///
+    /// Leases that cannot be read are left out.
+    async fn read_leases(&self, of_others: &mut OthersLeases) {
+        let unread: Vec<_> = of_others.unread.iter().cloned().collect();
+        for names in unread.chunks(MAX_READ_TOGETHER) {
+            let paths = names
+                .iter()
+                .filter_map(|name| self.leases.path.join(name).ok());
+            let paths: Vec<_> = paths.collect();
+            let Ok(read) = self.session().get_many(&paths).await else {
+                return;
+            };
+            for (path, read) in paths.iter().zip(read) {
+                let name = path.name().unwrap_or_default();
+                of_others.unread.remove(name);
+                if read.is_ok_and(|(_, stat)| stat.ephemeral_owner.is_none()) {
+                    tracing::warn!(
+                        path = %self.path,
+                        lease = name,
+                        "waiting for a lease that no session's end removes"
+                    );
+                    of_others.lasting.insert(name.to_owned());
+                }
+            }
+        }
+    }
+
     /// Waits until a value that was read changes, and clears it.
     async fn wait_for_change(&self, usage: &mut Usage) -> Result<(), AcquireError> {
         let limit = next_event(&mut usage.limit);
@@ -306,6 +359,22 @@ impl Semaphore {
         let lease = SemaphoreLease::new(guards.collect());
         tracing::debug!(path = %self.path, token = %lease.token(), count = lease.count(), "leases acquired");
         lease
+    }
+}
+
+impl OthersLeases {
+    /// Takes the newest list.
+    fn list(&mut self, usage: &Usage, nodes: &[OwnedNode]) {
+        let names = usage.children.as_ref().map_or(&[][..], |(names, _)| names);
+        let leases = names.iter().filter(|name| {
+            capacity::is_lease(name) && node_names(nodes).all(|own| own != name.as_str())
+        });
+        let listed: BTreeSet<_> = leases.cloned().collect();
+        self.lasting.retain(|name| listed.contains(name));
+        let unread = listed.difference(&self.listed).cloned();
+        self.unread.extend(unread);
+        self.unread.retain(|name| listed.contains(name));
+        self.listed = listed;
     }
 }
 
@@ -354,3 +423,6 @@ fn ignore_pending(deleted: Result<(), zk_core::Error>) -> Result<(), AcquireErro
         Ok(()) => Ok(()),
     }
 }
+
+/// How many leases are read at a time.
+const MAX_READ_TOGETHER: usize = 64;

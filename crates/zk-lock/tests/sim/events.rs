@@ -207,7 +207,7 @@ async fn a_contender_of_no_session_is_reported_to_its_waiter() {
 
 /// Records warnings.
 #[derive(Debug, Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Warnings(pub(crate) Arc<Mutex<Vec<String>>>);
 
 impl tracing::Subscriber for Warnings {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {

@@ -6,7 +6,9 @@ use std::time::SystemTime;
 use clap::Args;
 use serde_json::{Value, json};
 use zk_core::{Error, NodePath, Session};
-use zk_lock::{Contender, ContenderStatus, Inspector, Layout, LockSnapshot, Removal, Role};
+use zk_lock::{
+    Contender, ContenderStatus, Inspector, Layout, LockSnapshot, Removal, Role, Semaphore,
+};
 
 use crate::confirm::confirm;
 use crate::context::Context;
@@ -90,6 +92,14 @@ async fn read(
     let mut queues = Vec::new();
     for layout in LAYOUTS {
         let inspector = Inspector::with_layout(session, path, layout)?;
+        let snapshot = inspector.snapshot().await?;
+        queues.push((inspector, snapshot));
+    }
+    if path.name() == Some("leases")
+        && let Some(semaphore) = path.parent()
+    {
+        // The limit is not used.
+        let inspector = Semaphore::new(session, semaphore, 1)?.inspector();
         let snapshot = inspector.snapshot().await?;
         queues.push((inspector, snapshot));
     }

@@ -8,6 +8,7 @@ use zk_lock::{AcquireError, LimitError, ReleaseError};
 use zk_sim::{Ensemble, matching};
 
 use super::{LEASES, PATH, QUEUE, count, granted, semaphore, waiting};
+use crate::events::Warnings;
 use crate::{pass, soon};
 
 #[tokio::test(start_paused = true)]
@@ -393,4 +394,71 @@ async fn a_transaction_of_a_lease_that_is_gone_changes_nothing() {
     );
     let error = leases.release().await.unwrap_err();
     assert!(matches!(error, ReleaseError::Lost { .. }), "{error:?}");
+}
+
+/// Another client has created a lease as a persistent node: nothing but its deletion makes room.
+#[tokio::test(start_paused = true)]
+async fn a_lease_of_no_session_is_reported_to_its_waiter() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let semaphore = semaphore(&session, 2);
+    let _one = semaphore.acquire().await.unwrap();
+    let planted = "_c_e-lease-0000000000";
+    other
+        .create(format!("{LEASES}/{planted}"), "eve")
+        .await
+        .unwrap();
+    let warnings = Warnings::default();
+    let subscriber = tracing::subscriber::set_default(warnings.clone());
+    let mut seen = Vec::new();
+    let limit = Duration::from_secs(5);
+    let acquiring = semaphore.acquire_with_progress(|ahead| {
+        seen.push((ahead.to_string(), ahead.lasting_lease().map(str::to_owned)));
+    });
+    let acquiring = async {
+        let acquired = tokio::time::timeout(limit, acquiring).await;
+        assert!(acquired.is_err());
+    };
+    // A change of the others wakes the waiter, which has read this lease already.
+    let second = async {
+        pass(Duration::from_secs(1)).await;
+        other
+            .create(format!("{LEASES}/_c_f-lease-0000000001"), "")
+            .ephemeral()
+            .await
+            .unwrap();
+    };
+    tokio::join!(biased; acquiring, second);
+    drop(subscriber);
+    let text = format!(
+        "others hold 3 leases of 2, {planted:?} of no session: it stays until it is deleted"
+    );
+    assert_eq!(
+        seen.last(),
+        Some(&(text.clone(), Some(planted.to_owned()))),
+        "{seen:?}"
+    );
+    let warnings = warnings.0.lock().unwrap().clone();
+    assert!(
+        warnings.len() == 1 && warnings[0].contains(planted),
+        "{warnings:?}"
+    );
+    let error = semaphore
+        .acquire_timeout(limit)
+        .await
+        .map(drop)
+        .unwrap_err();
+    assert!(error.to_string().contains(&text), "{error}");
+
+    let inspector = semaphore.inspector();
+    let all = inspector.contenders().await.unwrap();
+    for lease in all.iter().filter(|lease| lease.name() == planted) {
+        assert_eq!(lease.session(), None);
+        inspector.remove(lease).await.unwrap();
+    }
+    other
+        .delete(format!("{LEASES}/_c_f-lease-0000000001"))
+        .await
+        .unwrap();
+    drop(soon("it is granted", semaphore.acquire()).await.unwrap());
 }
