@@ -135,6 +135,24 @@ async fn a_lock_is_shown_with_its_owners_and_broken_when_it_was_confirmed() {
 
 /// `script` gives a program a terminal.
 #[tokio::test(flavor = "multi_thread")]
+async fn a_lease_without_a_session_is_shown_and_broken() {
+    with_ensemble(async |connect| {
+        let session = Session::builder(connect).connect().await.unwrap();
+        let name = "_c_r-lease-0000000007";
+        let path = format!("/s/leases/{name}");
+        session.create(&path, "10.0.0.1").parents().await.unwrap();
+        let said = zk(connect, &["locks", "/s/leases"]).await;
+        assert!(said.contains("belongs to no session"), "{said}");
+        let named = format!("--break={name}");
+        let said = zk(connect, &["locks", &named, "--yes", "/s/leases"]).await;
+        assert!(said.ends_with("exit 0"), "{said}");
+        assert_eq!(session.exists(&path).await.unwrap(), None);
+        session.close().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_question_names_what_is_deleted_and_only_yes_deletes_it() {
     with_ensemble(async |connect| {
         let session = Session::builder(connect).connect().await.unwrap();

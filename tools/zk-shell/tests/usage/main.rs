@@ -274,6 +274,25 @@ fn a_lock_is_broken_only_with_a_word() {
 }
 
 #[test]
+fn a_release_is_two_numbers() {
+    for release in ["3", "3.x", "3.4.13", "-1.4", ""] {
+        let arguments = ["--assume-release", release, "ls", "/"];
+        let said = zk(&[("ZK_CONNECT", "127.0.0.1:1")], &arguments);
+        assert!(said.ends_with("exit 2"), "{release}: {said}");
+        let variables = [
+            ("ZK_CONNECT", "127.0.0.1:1"),
+            ("ZK_ASSUME_RELEASE", release),
+        ];
+        let said = zk(&variables, &["ls", "/"]);
+        let rule = "it must be two numbers, as in 3.4";
+        assert!(
+            said.contains(rule) && said.ends_with("exit 2"),
+            "{release}: {said}"
+        );
+    }
+}
+
+#[test]
 fn what_the_ensemble_needs_is_never_deleted_as_a_subtree() {
     for (chroot, path) in [
         ("", "/"),
