@@ -11,8 +11,11 @@ pub use zk_wire::{CertificateRefusal, TlsFailure};
 /// Host names are checked against the servers' certificates.
 /// No debug output, error or log of this crate contains keys.
 ///
-/// Sessions of `zk-wire` read files again for each connection.
+/// Files are read again for each connection.
 /// A certificate that is replaced before it expires is therefore used without a restart, from the next connection on.
+///
+/// The cryptography is the default one of the process, if it has one (`CryptoProvider::install_default` of rustls), or
+/// else that of the crate ring.
 #[derive(Clone)]
 pub struct Tls {
     pub(crate) ca: Pem,

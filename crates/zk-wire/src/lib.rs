@@ -109,7 +109,8 @@
 //! - `srv`: `SrvHosts`, hosts from the SRV records of a name.
 //! - `tls`: encrypted connections, with a configuration of [rustls] that the caller makes, or with certificates in PEM and
 //!   a provider of cryptography that the caller chooses.
-//! - `ring`, `aws-lc-rs`: `tls`, and this provider for certificates in PEM. With both it is that of `aws-lc-rs`.
+//! - `ring`: `tls`, and this cryptography for certificates in PEM. Another one is given with
+//!   `Certificates::with_provider`, or in a configuration of rustls.
 //! - `digest-md5`: the SASL mechanism DIGEST-MD5.
 //!
 //! [rustls]: https://docs.rs/rustls

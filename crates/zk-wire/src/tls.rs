@@ -88,8 +88,8 @@ impl From<Certificates> for Tls {
 
 /// Certificates and a key in PEM. Files are read again for each connection, so that replaced ones are used.
 ///
-/// The cryptography is that of [`with_provider`](Self::with_provider), or else the default one of the process, or else
-/// that of the feature `aws-lc-rs` or `ring`.
+/// The cryptography is that of [`with_provider`](Self::with_provider), or else the default one of the process
+/// ([`CryptoProvider::install_default`]), or else that of the feature `ring`.
 #[derive(Clone)]
 pub struct Certificates {
     authorities: Pem,
@@ -124,7 +124,8 @@ impl Certificates {
         self
     }
 
-    /// Uses this cryptography.
+    /// Uses this cryptography, such as that of aws-lc-rs, or one that is validated. This crate's `tls` alone contains
+    /// none.
     #[must_use]
     pub fn with_provider(mut self, provider: Arc<CryptoProvider>) -> Self {
         self.provider = Some(provider);
@@ -241,11 +242,9 @@ fn server_name(name: &str) -> Result<ServerName<'static>, InvalidServerName> {
 
 fn default_provider() -> Option<Arc<CryptoProvider>> {
     let of_feature = || {
-        #[cfg(feature = "aws-lc-rs")]
-        let provider = Some(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
-        #[cfg(all(feature = "ring", not(feature = "aws-lc-rs")))]
+        #[cfg(feature = "ring")]
         let provider = Some(Arc::new(rustls::crypto::ring::default_provider()));
-        #[cfg(not(any(feature = "ring", feature = "aws-lc-rs")))]
+        #[cfg(not(feature = "ring"))]
         let provider = None;
         provider
     };
@@ -266,7 +265,8 @@ fn unusable(error: impl fmt::Display) -> TlsFailure {
     TlsFailure::Configuration(error.to_string())
 }
 
-const NO_PROVIDER: &str = "there is no cryptography for TLS: enable the feature `ring` or `aws-lc-rs` of zk-wire, or choose a provider";
+const NO_PROVIDER: &str =
+    "there is no cryptography for TLS: enable the feature `ring` of zk-wire, or choose a provider";
 
 #[cfg(test)]
 mod tests;

@@ -242,8 +242,7 @@ fn no_recipe_prints_a_secret_with_the_other_client_either() {
     seen.assert_no_secret_in(&logged);
 }
 
-/// Without TLS and SASL: that client's TLS panics in a process with two libraries of cryptography, and it has no
-/// DIGEST-MD5.
+/// Without TLS and SASL, which sessions of that client do not have.
 async fn use_all_with_the_other_client(seen: &mut Seen) {
     let ensemble = Ensemble::builder().servers(1).data(DataStore::Memory);
     let ensemble = ensemble.start().await.expect("a server starts");

@@ -168,7 +168,8 @@ impl SessionBuilder {
 
     /// Encrypts the connections to all servers, and refuses servers that cannot prove who they are.
     ///
-    /// Text that is not PEM, or a file that cannot be read, is a [`ConnectError::InvalidTls`].
+    /// Text that is not PEM, or a file that cannot be read, is a [`ConnectError::InvalidTls`]. Not with
+    /// [`ProtocolClient::ZookeeperClient`].
     #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
@@ -457,6 +458,10 @@ impl SessionBuilder {
                 "sasl_digest",
                 "zookeeper-client has no DIGEST-MD5 here; use zk-wire",
             );
+        }
+        #[cfg(all(feature = "tls", feature = "zookeeper-client"))]
+        if self.tls.is_some() && self.client == ProtocolClient::ZookeeperClient {
+            return invalid("tls", "zookeeper-client has none here; use zk-wire");
         }
         #[cfg(feature = "zookeeper-client")]
         if self.assumed_release.is_some() && self.client == ProtocolClient::ZookeeperClient {

@@ -1,8 +1,6 @@
 //! The transport over the `zookeeper_client` crate: the only module that names it.
 
 use std::fmt;
-#[cfg(feature = "tls")]
-use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,10 +17,6 @@ use crate::identity::Identity;
 use crate::lease_clock;
 use crate::path::{NodePath, ParsePathError};
 use crate::stat::{SessionId, Stat, to_time};
-#[cfg(feature = "tls")]
-use crate::tls::Pem;
-#[cfg(feature = "tls")]
-use crate::tls::Tls;
 
 mod watch_quota;
 
@@ -54,17 +48,6 @@ impl ClientTransport {
             connector = connector.with_auth(&credentials.scheme, credentials.data.as_slice());
         }
         let address = servers.to_string();
-        #[cfg(feature = "tls")]
-        let connected = match options.tls {
-            Some(tls) => {
-                connector
-                    .with_tls(tls_options(tls)?)
-                    .secure_connect(&address)
-                    .await
-            }
-            None => connector.connect(&address).await,
-        };
-        #[cfg(not(feature = "tls"))]
         let connected = connector.connect(&address).await;
         let client = connected.map_err(|error| fault(&error))?;
         let broken = Arc::default();
@@ -76,26 +59,6 @@ impl ClientTransport {
             watch_quota: WatchQuota::new(servers.chroot()),
             client: Mutex::new(Some(client)),
         })
-    }
-}
-
-#[cfg(feature = "tls")]
-fn tls_options(tls: &Tls) -> Result<zk::TlsOptions, TransportError> {
-    let refused = |why: String| TransportError::Refused(ErrorKind::InvalidArgument, Some(why));
-    let invalid = |error: zk::Error| refused(error.to_string());
-    let text = |pem: &Pem| match pem {
-        Pem::Text(text) => Ok(text.clone()),
-        Pem::File(file) => fs::read_to_string(file)
-            .map_err(|error| refused(format!("cannot read {}: {error}", file.display()))),
-    };
-    let options = zk::TlsOptions::new()
-        .with_pem_ca(&text(&tls.ca)?)
-        .map_err(invalid)?;
-    match &tls.identity {
-        Some((certificate, key)) => options
-            .with_pem_identity(&text(certificate)?, &text(key)?)
-            .map_err(invalid),
-        None => Ok(options),
     }
 }
 

@@ -16,7 +16,7 @@ fn text(text: &str) -> Pem {
     Pem::Text(text.to_owned())
 }
 
-#[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
+#[cfg(feature = "ring")]
 #[test]
 fn what_cannot_be_used_is_named() {
     let empty = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n";
@@ -39,7 +39,7 @@ fn what_cannot_be_used_is_named() {
     }
 }
 
-#[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
+#[cfg(feature = "ring")]
 #[test]
 fn the_given_cryptography_is_used() {
     let certificate = rcgen::generate_simple_self_signed(["zk1".to_owned()]).unwrap();
@@ -52,7 +52,7 @@ fn the_given_cryptography_is_used() {
     assert!(refusal.contains("cipher suites"), "{refusal}");
 }
 
-#[cfg(not(any(feature = "ring", feature = "aws-lc-rs")))]
+#[cfg(not(feature = "ring"))]
 #[test]
 fn without_cryptography_the_remedy_is_named() {
     assert_eq!(refused(Certificates::trusting(text(""))), NO_PROVIDER);

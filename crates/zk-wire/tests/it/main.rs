@@ -18,7 +18,7 @@ mod operations;
 mod sasl;
 mod server_role;
 mod sessions;
-#[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
+#[cfg(feature = "ring")]
 mod tls;
 
 /// How long a test waits for what it expects.

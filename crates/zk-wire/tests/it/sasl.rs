@@ -177,7 +177,7 @@ async fn a_server_without_sasl_is_not_taken_for_one_that_accepts() {
     }
 }
 
-#[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
+#[cfg(feature = "ring")]
 #[tokio::test]
 async fn sasl_and_tls_work_together() {
     let users = SaslDigest::new([("alice", PASSWORD)]).required();
