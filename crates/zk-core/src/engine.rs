@@ -48,19 +48,21 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Creates the engine of a session that was opened after `asked`, an instant of the lease clock. Its tasks run on the current runtime.
+    /// Creates the engine of a session that was opened after `asked`, an instant of the lease clock if it is known. Its
+    /// tasks run on the current runtime.
     pub(crate) fn new(
         transport: Box<dyn Transport>,
         servers: ConnectString,
-        asked: std::time::Instant,
+        asked: Option<std::time::Instant>,
     ) -> Self {
-        // A server that is cut off grants sessions that the quorum does not know.
-        let opened = match transport.link().now().phase {
-            Phase::ReadOnly => LeaseProof::unproven,
-            _ => LeaseProof::opened,
+        let timeout = transport.session_timeout();
+        let lease_proof = match (transport.link().now().phase, asked) {
+            // A server that is cut off grants sessions that the quorum does not know.
+            (Phase::ReadOnly, _) | (_, None) => LeaseProof::unproven(timeout, lease_clock::now()),
+            (_, Some(asked)) => LeaseProof::opened(timeout, asked),
         };
         Self {
-            lease_proof: Mutex::new(opened(transport.session_timeout(), asked)),
+            lease_proof: Mutex::new(lease_proof),
             proven: watch::Sender::default(),
             link: transport.link(),
             transport,

@@ -12,7 +12,6 @@ use crate::credentials::Credentials;
 use crate::deadline::Deadline;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::lease_clock;
 use crate::operation::{
     Create, Delete, DescendantCount, Ephemerals, Exists, Get, GetAcl, GetConfig, GetStat, List,
     OperationFuture, ReadMany, Set, SetAcl, Sync, Target, Transaction, WaitForCreation,
@@ -67,18 +66,21 @@ pub struct Session {
 }
 
 impl Session {
-    /// Creates a session on a connected transport, with the defaults of [`SessionBuilder`](crate::SessionBuilder). For
-    /// tests.
+    /// Creates a session on a connected transport, with the defaults of [`SessionBuilder`](crate::SessionBuilder): for
+    /// tests, and for another client of the protocol. `servers` are those that errors name, and the chroot, below which the
+    /// transport has all its paths.
     ///
     /// # Panics
     ///
     /// Panics if called outside a Tokio runtime, which runs the tasks of the session.
     pub fn with_transport(transport: impl Transport, servers: ConnectString) -> Self {
+        // An instant of the lease clock for which that of the monotonic one is taken is too early, which is safe.
+        let asked = transport.requested();
         Self::new(SessionHandle::start(
             Box::new(transport),
             servers,
             SessionDefaults::default(),
-            lease_clock::now(),
+            asked,
         ))
     }
 

@@ -41,13 +41,13 @@ impl Drop for Shared {
 }
 
 impl SessionHandle {
-    /// Starts the tasks of a session that was opened after `asked`, an instant of the lease clock, on the current
-    /// runtime.
+    /// Starts the tasks of a session that was opened after `asked`, an instant of the lease clock if it is known, on the
+    /// current runtime.
     pub(crate) fn start(
         transport: Box<dyn Transport>,
         servers: ConnectString,
         defaults: SessionDefaults,
-        asked: Instant,
+        asked: Option<Instant>,
     ) -> Self {
         let engine = Arc::new(Engine::new(transport, servers, asked));
         Self {

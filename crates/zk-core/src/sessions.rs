@@ -312,7 +312,9 @@ fn may_pass(error: &ConnectError, has_had_one: bool) -> bool {
         ConnectError::ConnectString(_) | ConnectError::InvalidOption { .. } => false,
         #[cfg(feature = "tls")]
         ConnectError::InvalidTls { .. } => false,
-        ConnectError::Unanswered(_) | ConnectError::ChrootUnchecked { .. } => true,
+        ConnectError::Unanswered(_)
+        | ConnectError::Transport(_)
+        | ConnectError::ChrootUnchecked { .. } => true,
         _ => has_had_one,
     }
 }

@@ -116,6 +116,14 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// The smallest session timeout that was granted so far. Each connection may get another one.
     fn session_timeout(&self) -> Duration;
 
+    /// An instant of the monotonic clock before the ensemble was asked for the session. The session is certainly kept for
+    /// its timeout from then on.
+    ///
+    /// `None`, the default, if it is unknown: then no lease is valid before later requests have proved it.
+    fn requested(&self) -> Option<Instant> {
+        None
+    }
+
     /// Returns a receiver of the link's state and its changes.
     fn link(&self) -> LinkReceiver;
 

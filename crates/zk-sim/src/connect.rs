@@ -105,16 +105,23 @@ impl Connect {
             chroot,
         } = self;
         let opening = async {
-            let (session, link, opened) = loop {
+            let (requested, (session, link, opened)) = loop {
+                let requested = tokio::time::Instant::now().into_std();
                 if let Some(session) = driver.open(&options) {
-                    break session;
+                    break (requested, session);
                 }
                 // The pause of a client between two attempts.
                 let pause = driver.with(|world| world.settings().reconnect);
                 drop(tokio::time::timeout(pause, std::future::pending::<()>()).await);
             };
-            let transport =
-                SimTransport::new(Arc::clone(&driver), session, options.timeout, link, chroot);
+            let transport = SimTransport::new(
+                Arc::clone(&driver),
+                session,
+                options.timeout,
+                requested,
+                link,
+                chroot,
+            );
             let _gone = opened.await;
             transport
         };

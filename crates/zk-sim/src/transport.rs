@@ -27,6 +27,7 @@ pub struct SimTransport {
     driver: Arc<Driver>,
     session: SessionId,
     timeout: Duration,
+    requested: Instant,
     link: LinkReceiver,
     chroot: NodePath,
 }
@@ -36,6 +37,7 @@ impl SimTransport {
         driver: Arc<Driver>,
         session: SessionId,
         timeout: Duration,
+        requested: Instant,
         link: LinkReceiver,
         chroot: NodePath,
     ) -> Self {
@@ -43,6 +45,7 @@ impl SimTransport {
             driver,
             session,
             timeout,
+            requested,
             link,
             chroot,
         }
@@ -93,6 +96,10 @@ impl Transport for SimTransport {
 
     fn session_timeout(&self) -> Duration {
         self.timeout
+    }
+
+    fn requested(&self) -> Option<Instant> {
+        Some(self.requested)
     }
 
     fn link(&self) -> LinkReceiver {

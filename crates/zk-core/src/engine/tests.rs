@@ -95,6 +95,21 @@ impl Transport for Silent {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(start_paused = true)]
+async fn a_session_that_was_opened_at_an_unknown_time_is_unproved() {
+    let up = Link {
+        phase: Phase::Up,
+        breaks: 0,
+    };
+    for (asked, is_valid) in [(Some(lease_clock::now()), true), (None, false)] {
+        let transport = Box::new(Silent(crate::transport::LinkSender::new(up)));
+        let engine = Engine::new(transport, "zk".parse().unwrap(), asked);
+        let until = engine.valid_until().expect("the session is open");
+        assert_eq!(Instant::now().into_std() < until, is_valid, "{asked:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(start_paused = true)]
 async fn a_lease_runs_out_while_the_machine_is_suspended() {
     let up = Link {
         phase: Phase::Up,
@@ -102,7 +117,7 @@ async fn a_lease_runs_out_while_the_machine_is_suspended() {
     };
     let transport = Box::new(Silent(crate::transport::LinkSender::new(up)));
     let servers = "zk".parse().unwrap();
-    let engine = Engine::new(transport, servers, lease_clock::now());
+    let engine = Engine::new(transport, servers, Some(lease_clock::now()));
     let is_valid = || {
         let until = engine.valid_until().expect("the session is open");
         Instant::now().into_std() < until

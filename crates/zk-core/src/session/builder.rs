@@ -313,7 +313,7 @@ impl SessionBuilder {
             transport,
             servers,
             self.defaults,
-            asked,
+            Some(asked),
         ));
         tracing::debug!(session = %session.id(), timeout = ?session.session_timeout(), "connected");
         check_chroot(&session, deadline).await?;
@@ -601,6 +601,9 @@ pub enum ConnectError {
     /// to check that it exists; otherwise the first operation returns [`ErrorKind::AuthRequired`].
     #[error("the server requires authentication")]
     AuthRequired,
+    /// Another client of the protocol, which made its transport itself, has opened no session, for this reason.
+    #[error("{0}")]
+    Transport(String),
     /// The node named by the chroot does not exist.
     #[error("the chroot {chroot} does not exist; connect without it and create it first")]
     #[non_exhaustive]
