@@ -37,6 +37,7 @@ const PURE_FILES: &[(&str, usize)] = &[
     ("crates/zk-queue", 11),
     ("crates/zk-sim", 19),
     ("crates/zk-wire", 10),
+    ("crates/zk-zookeeper-client", 1),
     ("examples/master-workers", 2),
 ];
 
@@ -44,9 +45,10 @@ const PURE_FILES: &[(&str, usize)] = &[
 const PACKAGED: [&str; 3] = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
 /// The one module that may name the client crate, as a file and as a directory, and the references of benchmarks.
-const TRANSPORT: [&str; 3] = [
+const TRANSPORT: [&str; 4] = [
     "crates/zk-core/src/transport.rs",
     "crates/zk-core/src/transport/",
+    "crates/zk-zookeeper-client/",
     "tools/zk-bench/",
 ];
 

@@ -79,10 +79,10 @@ impl Manifest {
                 "{TESTKIT}: it stands on {WIRE}, whose tests do without it"
             ));
         }
-        if !matches!(name, "zk-core" | BENCH)
+        if !matches!(name, "zk-core" | ADAPTER | BENCH)
             && all().any(|dependency| dependency == "zookeeper-client")
         {
-            problems.push("zookeeper-client: only zk-core may depend on it".to_owned());
+            problems.push(format!("zookeeper-client: only {ADAPTER} may depend on it"));
         }
         if RECIPES.contains(&name) {
             let sideways = self.dependencies.iter().filter(|other| {
@@ -145,6 +145,9 @@ const TESTKIT: &str = "zk-testkit";
 
 /// It is below all that zk-testkit stands on.
 const WIRE: &str = "zk-wire";
+
+/// Sessions over the crate `zookeeper-client`.
+const ADAPTER: &str = "zk-zookeeper-client";
 
 /// Never published: its references are made on the wire client, on servers of the harness.
 const BENCH: &str = "zk-bench";
@@ -214,6 +217,7 @@ mod tests {
             // The client belongs to zk-core; benchmarks measure it as well.
             ("zk-core", USED, "zookeeper-client", true),
             ("zk-bench", USED, "zookeeper-client", true),
+            ("zk-zookeeper-client", USED, "zookeeper-client", true),
             ("zk-lock", USED, "zookeeper-client", false),
         ] {
             let problems = problems(name, section, dependency);

@@ -1,4 +1,4 @@
-//! Random operations on the simulated ensemble, and on real servers of both releases through both clients: every reply,
+//! Random operations on the simulated ensemble, and on real servers of both releases through `zk-wire` and `zookeeper-client`: every reply,
 //! refusal, stat and watch event is the same.
 //!
 //! `SEED=7` runs one program, `PROGRAMS=1000` that number of programs on each release.
@@ -10,9 +10,10 @@ mod program;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use zk_core::Session;
 use zk_core::transport::Transport;
-use zk_core::{ProtocolClient, Session};
 use zk_sim::Release;
+use zk_zookeeper_client::Connect;
 
 use play::{Open, play};
 use program::{Program, SESSIONS};
@@ -32,16 +33,32 @@ enum Client {
 
 impl Open for Real {
     async fn open(&self, session: usize) -> Box<dyn Transport> {
-        let mut builder =
-            Session::builder(&self.connect_string).session_timeout(Duration::from_secs(20));
-        if session == 0 {
-            builder = builder.digest_auth("ann", "pw");
+        self.client.open(&self.connect_string, session == 0).await
+    }
+}
+
+impl Client {
+    /// Opens a session, as ann or without a user.
+    async fn open(self, servers: &str, is_ann: bool) -> Box<dyn Transport> {
+        let timeout = Duration::from_secs(20);
+        match self {
+            Self::ZookeeperClient => {
+                let mut connect = Connect::to(servers).session_timeout(timeout);
+                if is_ann {
+                    connect = connect.auth("digest", "ann:pw");
+                }
+                let transport = connect.transport().await;
+                Box::new(transport.expect("the server grants a session"))
+            }
+            Self::ZkWire => {
+                let mut builder = Session::builder(servers).session_timeout(timeout);
+                if is_ann {
+                    builder = builder.digest_auth("ann", "pw");
+                }
+                let transport = builder.transport().await;
+                transport.expect("the server grants a session")
+            }
         }
-        if let Client::ZookeeperClient = self.client {
-            builder = builder.client(ProtocolClient::ZookeeperClient);
-        }
-        let transport = builder.transport().await;
-        transport.expect("the server grants a session")
     }
 }
 
@@ -161,7 +178,8 @@ async fn compare(version: &str, release: Release) -> usize {
                 // Before 3.9, the removal of a one-shot watch removes a persistent one on the same node, too. zk-wire
                 // therefore leaves it there, and zookeeper-client does not; the simulation does what the latter does.
                 (Client::ZkWire, Release::V3_8) => program.without_drops(),
-                _ => program.at_a_new_root(),
+                (Client::ZkWire, _) => program.at_a_new_root(),
+                (Client::ZookeeperClient, _) => program.for_zookeeper_client().at_a_new_root(),
             };
             let expected = simulated(&program, release);
             let real = play(system, sessions, &program).await;

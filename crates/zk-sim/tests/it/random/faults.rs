@@ -16,7 +16,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use zk_core::transport::{Link, Phase, Request, Response, Transport, TransportError};
-use zk_core::{NodePath, ProtocolClient, Session, SessionId};
+use zk_core::{NodePath, SessionId};
 use zk_fault_proxy::codec::RequestBody;
 use zk_fault_proxy::{Clients, Close, EventKind, FaultProxy, Match, Op, Route, Rule};
 use zk_sim::{Release, matching};
@@ -294,7 +294,7 @@ struct Real {
 impl Real {
     async fn start(server: String, client: Client) -> Self {
         let proxy = FaultProxy::start([server.parse().expect("one address")]).unwrap();
-        let other = connect(client, &server, false).await;
+        let other = client.open(&server, false).await;
         Self {
             faults: Faults::new(other, proxy.clone()),
             server,
@@ -304,23 +304,11 @@ impl Real {
     }
 }
 
-async fn connect(client: Client, servers: &str, is_ann: bool) -> Box<dyn Transport> {
-    let mut builder = Session::builder(servers).session_timeout(Duration::from_secs(20));
-    if is_ann {
-        builder = builder.digest_auth("ann", "pw");
-    }
-    if let Client::ZookeeperClient = client {
-        builder = builder.client(ProtocolClient::ZookeeperClient);
-    }
-    let transport = builder.transport().await;
-    transport.expect("the server grants a session")
-}
-
 impl Open for Real {
     async fn open(&self, session: usize) -> Box<dyn Transport> {
         match session {
-            0 => connect(self.client, &self.proxy.connect_string(), true).await,
-            _ => connect(self.client, &self.server, false).await,
+            0 => self.client.open(&self.proxy.connect_string(), true).await,
+            _ => self.client.open(&self.server, false).await,
         }
     }
 
@@ -519,7 +507,8 @@ async fn faults_have_the_same_outcomes_on_both_clients_and_simulated() {
     let started = Instant::now();
     let (mut operations, mut removals) = (0, 0);
     for seed in seeds(PROGRAMS, DEFAULT_PROGRAMS) {
-        let program = Program::generate(seed).in_small_bursts();
+        let program = Program::generate(seed).for_zookeeper_client();
+        let program = program.in_small_bursts();
         let expected = simulated_apart(&program);
         let runs = clients.iter_mut().map(|(system, sessions)| async {
             system.proxy.log().clear();

@@ -84,6 +84,26 @@ impl Program {
         }
     }
 
+    /// Returns the program without the requests that sessions over `zookeeper-client` do not have.
+    pub(crate) fn for_zookeeper_client(&self) -> Self {
+        let is_there = |request: &Request| {
+            !matches!(
+                request,
+                Request::MultiRead(_) | Request::Ephemerals { .. } | Request::CountBelow { .. }
+            )
+        };
+        let mut program = self.clone();
+        for step in &mut program.steps {
+            if let Step::Burst { requests, .. } = step {
+                requests.retain(is_there);
+            }
+        }
+        let is_empty =
+            |step: &Step| matches!(step, Step::Burst { requests, .. } if requests.is_empty());
+        program.steps.retain(|step| !is_empty(step));
+        program
+    }
+
     /// Returns the program without dropped watches, below another node.
     pub(crate) fn without_drops(&self) -> Self {
         let mut program = self.at_a_new_root();
