@@ -60,7 +60,7 @@
 //! | a shorter session timeout that a server grants on a move | unknown, so a lease assumes that all servers have the same limits |
 //! | each address of a name | the client tries one after the other at each connect, and one of them per round |
 //! | TLS, SASL, tracking the ensemble, moving to another server on demand, replaced credentials | none |
-//! | a setting for the release of the servers and for their `jute.maxbuffer` | none: servers before 3.5 refuse every create, and a request of more than 1048575 bytes is refused before it is sent |
+//! | a setting for the release of the servers and for their `jute.maxbuffer` | none: servers before 3.6 refuse subscriptions, and those before 3.5 every create, and a request of more than 1048575 bytes is refused before it is sent |
 //! | reads of many nodes in one request | read one by one; those that must be one request are `Unsupported` |
 //! | the configuration, the identities, the ephemeral nodes and the number of nodes below a node | `Unsupported` |
 //! | a request that was not sent by its deadline is known as such | it counts as sent, so a write is reported as *outcome unknown* |

@@ -269,9 +269,9 @@ async fn sessions_that_follow_each_other_are_opened_over_the_client() {
     ensemble.down().await.expect("the server goes down");
 }
 
-/// The client creates nodes with an operation of 3.5, and has no other.
+/// Creates are sent with an operation of 3.5, and subscriptions with one of 3.6.
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_of_3_4_are_read_and_written_but_refuse_creates() {
+async fn servers_of_3_4_are_read_and_written_but_refuse_creates_and_subscriptions() {
     let ensemble = Ensemble::builder().servers(1).zookeeper("3.4");
     let ensemble = ensemble.start().await.expect("a server starts");
     let session = to(&ensemble).session().await.expect("it is granted");
@@ -279,11 +279,16 @@ async fn servers_of_3_4_are_read_and_written_but_refuse_creates() {
     let changed = session.set("/", "new").version(before.version).await;
     let changed = changed.unwrap();
     assert_eq!(session.get("/").await.unwrap(), ("new".into(), changed));
-    let mut changes = session.subscribe("/").await.unwrap();
+    let (_, _, mut watch) = session.get("/").watched().await.unwrap();
     session.set("/", "newer").await.unwrap();
-    assert!(within("the change", changes.next()).await.is_some());
-    let error = session.create("/a", "").await.expect_err("it is refused");
-    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    let fired = within("the change", watch.changed()).await;
+    assert_eq!(fired, WatchEvent::DataChanged);
+    let created = session.create("/a", "").await.map(drop);
+    let subscribed = session.subscribe("/").await.map(drop);
+    for refused in [created, subscribed] {
+        let error = refused.expect_err("it is refused");
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    }
     session.close().await.unwrap();
     ensemble.down().await.expect("the server goes down");
 }
