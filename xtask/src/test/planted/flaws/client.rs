@@ -52,7 +52,7 @@ const FLAWS: &[Flaw] = &[
 
 const LOST: &str = r"        for frame in sent {
             if let Some(ticket) = frame.ticket() {
-                let (epoch, why) = (self.epoch, why.clone());
+                let (epoch, why) = (self.epoch, self.loss_of(&frame, why));
                 let outcome = Outcome::Unknown { epoch, why };
                 self.events.push_back(Event::Answered(ticket, outcome));
             } else if frame.is_close() {
