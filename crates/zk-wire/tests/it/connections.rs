@@ -137,6 +137,9 @@ async fn a_lost_reply_is_unknown_and_an_unsent_request_is_done() {
     let ensemble = start(1, true).await;
     let proxy = ensemble.proxy().expect("it has a proxy");
     let client = connect(&ensemble, Duration::from_secs(10)).await;
+    // It shows that the servers know the request.
+    let first = Request::Create2(node("/first", "", CreateMode::Persistent));
+    request(&client, first).await.expect("it is created");
     let lost = proxy.on(Match::create("/lost")).once().cut_on_reply();
     let create = Request::Create2(node("/lost", "", CreateMode::Persistent));
     let error = request(&client, create.clone())
