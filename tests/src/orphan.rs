@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::time::Instant;
-use zk_core::{Session, SessionBuilder};
+use zk_core::Session;
 use zk_fault_proxy::{Clients, FaultProxy, Match, Route};
 use zk_harness::{DataStore, Ensemble};
 use zk_lock::{FairLock, Guard};
@@ -252,23 +252,17 @@ impl Stage {
 }
 
 impl Contender {
-    /// Ours: a session of its own, from `builder`, and a lock on `path`.
+    /// The timeout of our session. One whose commits take longer than 9/20 of it never has a valid lease and acquires no
+    /// lock; with a lag of 2.5 s each way a commit takes 5 s.
+    pub const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
+
+    /// Ours: a session of its own, and a lock on `path`.
     ///
     /// # Errors
     ///
-    /// There is no session.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: nothing is left.
-    pub async fn ours(builder: SessionBuilder, path: &str) -> anyhow::Result<Self> {
-        let session = builder
-            // A session whose commits take longer than 9/20 of this never has a valid lease and acquires no lock; with
-            // a lag of 2.5 s each way a commit takes 5 s.
-            .session_timeout(Duration::from_secs(20))
-            .operation_timeout(Duration::from_secs(30))
-            .connect()
-            .await?;
+    /// The path is not valid.
+    pub fn ours(session: &Session, path: &str) -> anyhow::Result<Self> {
+        let session = session.with_operation_timeout(Duration::from_secs(30));
         let lock = FairLock::new(&session, path)?;
         Ok(Self::Ours {
             session,

@@ -66,11 +66,9 @@ usage: cargo xtask COMMAND [ARGS]
   test            run the unit and simulated tests of the libraries, and on real servers each recipe once and a failover
   test all        run every test, long ones in their short form: also the others on real servers, the documentation's,
                   of programs, of containers and beside other clients
-  test deep       run every test in full length, and those on real servers a second time, with zookeeper-client
+  test deep       run every test in full length
   test [all|deep] ARGS
                   run those of all tests that ARGS choose; they go to the test runner
-  test zookeeper-client [deep] [ARGS]
-                  run the tests on real servers with that client instead of zk-wire
   test --zookeeper VERSION [deep] [ARGS]
                   use each feature once on that version, such as 3.9.3, and write its column of the table in
                   docs/compatibility.md; with deep or ARGS run the tests on real servers on it instead

@@ -4,7 +4,6 @@ mod beside;
 mod binaries;
 mod counts;
 mod needs;
-mod other_client;
 mod planted;
 mod scope;
 mod zookeeper;
@@ -86,14 +85,6 @@ pub(crate) fn command(workspace: &Workspace, args: &[OsString]) -> anyhow::Resul
         Some((first, args)) if first == "beside" => beside::beside(workspace, args)?,
         Some((first, args)) if first == "planted" => planted::planted(workspace, args)?,
         Some((first, args)) if first == "--zookeeper" => zookeeper::run(workspace, args)?,
-        Some((first, args)) if first == "zookeeper-client" => {
-            // The default scope has no tests on real servers that could use another client.
-            let (scope, args) = match args {
-                [] => (Scope::All, args),
-                _ => Scope::split(args),
-            };
-            other_client::run(workspace, scope, args, &[])?
-        }
         _ => {
             let (scope, args) = Scope::split(args);
             run(workspace, scope, args, &[])?
@@ -103,30 +94,8 @@ pub(crate) fn command(workspace: &Workspace, args: &[OsString]) -> anyhow::Resul
     Ok(outcome.good)
 }
 
-/// Runs the tests with these additions to the environment, and in the deep scope those on real servers once more, with
-/// `zookeeper-client`.
+/// Runs the tests with these additions to the environment.
 pub(crate) fn run(
-    workspace: &Workspace,
-    scope: Scope,
-    args: &[OsString],
-    env: &[(&str, OsString)],
-) -> anyhow::Result<Outcome> {
-    let first = run_once(workspace, scope, args, env)?;
-    if scope != Scope::Deep {
-        return Ok(first);
-    }
-    let second = other_client::run(workspace, scope, args, env)?;
-    println!("with zk-wire: {}", first.counts);
-    println!("with zookeeper-client: {}", second.counts);
-    Ok(Outcome {
-        counts: first.counts + second.counts,
-        good: first.good && second.good,
-        skipped: first.skipped,
-        parts: first.parts,
-    })
-}
-
-fn run_once(
     workspace: &Workspace,
     scope: Scope,
     args: &[OsString],

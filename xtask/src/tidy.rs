@@ -44,13 +44,8 @@ const PURE_FILES: &[(&str, usize)] = &[
 /// The files of a published crate besides its sources and its README.
 const PACKAGED: [&str; 3] = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
-/// The one module that may name the client crate, as a file and as a directory, and the references of benchmarks.
-const TRANSPORT: [&str; 4] = [
-    "crates/zk-core/src/transport.rs",
-    "crates/zk-core/src/transport/",
-    "crates/zk-zookeeper-client/",
-    "tools/zk-bench/",
-];
+/// What may name the client crate: the adapter, and the references of benchmarks.
+const ADAPTER: [&str; 2] = ["crates/zk-zookeeper-client/", "tools/zk-bench/"];
 
 /// The findings in the whole tree.
 #[derive(Debug, Default)]
@@ -130,8 +125,8 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
             let is_stated = stated_packages.contains(&package(&at));
             report.add(&at, source::in_crates(&text, &at, is_stated));
         }
-        if is_code && !TRANSPORT.iter().any(|transport| at.starts_with(transport)) {
-            report.add(&at, source::outside_transport(&text));
+        if is_code && !ADAPTER.iter().any(|adapter| at.starts_with(adapter)) {
+            report.add(&at, source::outside_adapter(&text));
         }
         if source::is_marked_pure(&text) {
             report.add(&at, source::pure(&text));

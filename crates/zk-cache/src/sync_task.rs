@@ -244,9 +244,7 @@ async fn subscribe(
             Ok(subscription) => return Ok(subscription),
             Err(error) => error,
         };
-        // Room for another watch may never come.
-        let is_refused =
-            error.class() == ErrorClass::Outcome || error.kind() == ErrorKind::TooManyWatches;
+        let is_refused = error.class() == ErrorClass::Outcome;
         if error.class() == ErrorClass::Fatal {
             return Err(CacheEnd::SessionLost);
         } else if is_refused && on_refusal == OnRefusal::End {

@@ -200,8 +200,6 @@ impl Engine {
         deadline: Option<Instant>,
     ) -> Result<Response, TransportError> {
         let answerer = Answerer::of(&request);
-        let has_zxids = !request.reads_config();
-        let breaks = self.link_now().breaks;
         let reply = match deadline {
             Some(deadline) => self.transport.submit_by(request, deadline.into_std()),
             None => self.transport.submit(request),
@@ -211,33 +209,20 @@ impl Engine {
         if let Ok(response) = &mut result {
             response.keep_valid_names();
         }
-        let newest_zxid = match header {
-            Some(header) => Some(header.zxid),
-            None if has_zxids => result.as_ref().ok().and_then(Response::newest_zxid),
-            None => None,
-        };
-        if let Some(zxid) = newest_zxid {
-            self.newest_zxid.fetch_max(zxid, Ordering::SeqCst);
-        }
         self.note_end(&result);
+        let Some(header) = header else {
+            return result;
+        };
+        self.newest_zxid.fetch_max(header.zxid, Ordering::SeqCst);
         if let Some(answerer) = answerer.of_answer(&result) {
             let mut proof = self.lease_proof();
             // Read under the lock, so that the replies are recorded in the order of their instants.
             let answered = lease_clock::now();
             let breaks_now = self.link_now().breaks;
             // The transport may update the link later than it answers.
-            let replied_over = header.map(|header| header.breaks);
-            proof.broke(
-                breaks_now.max(replied_over.unwrap_or(0)),
-                self.transport.broken(),
-            );
-            // Without a header it is unknown over which link the reply came, if the link broke meanwhile.
-            let is_of_this_link = match replied_over {
-                Some(replied_over) => replied_over == proof.breaks(),
-                None => breaks == breaks_now,
-            };
-            let header = header.filter(|_| is_of_this_link);
-            if let Some(header) = header {
+            proof.broke(breaks_now.max(header.breaks), self.transport.broken());
+            let is_of_this_link = header.breaks == proof.breaks();
+            if is_of_this_link {
                 proof.applied(header.zxid, answered);
             }
             match answerer {
@@ -245,7 +230,7 @@ impl Engine {
                 // It is a `sync`.
                 Answerer::Leader => {
                     proof.reached(sent, answered);
-                    if let Some(header) = header.filter(|_| result.is_ok()) {
+                    if is_of_this_link && result.is_ok() {
                         proof.synced(sent, header.zxid);
                     }
                 }

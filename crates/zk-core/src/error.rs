@@ -252,11 +252,6 @@ pub enum ErrorKind {
     TooLarge,
     /// The server's reply to a read makes no sense.
     InvalidReply,
-    /// The session has as many watches as `ProtocolClient::ZookeeperClient` can set again on another server: 120 KiB of
-    /// paths. Sessions of the default client have no such limit.
-    ///
-    /// Nothing was sent. Retry when other watches have ended.
-    TooManyWatches,
     /// The session was not connected until the deadline. The request was not sent, and will not be.
     NotConnected,
     /// The deadline passed: no reply to a read arrived, or a request could not be sent in time.
@@ -279,9 +274,7 @@ pub enum ErrorKind {
     AuthFailed,
     /// The server requires SASL, or another authentication that the session has not made.
     ///
-    /// The server grants the session, and refuses its first operation with this. Sessions of
-    /// [`ProtocolClient::ZookeeperClient`](crate::ProtocolClient::ZookeeperClient) report
-    /// [`AuthFailed`](Self::AuthFailed) instead.
+    /// The server grants the session, and refuses its first operation with this.
     AuthRequired,
     /// The session was closed.
     SessionClosed,
@@ -306,7 +299,6 @@ impl ErrorKind {
             | Self::InvalidReply => ErrorClass::Outcome,
             Self::NotConnected
             | Self::ReadOnlyServer
-            | Self::TooManyWatches
             | Self::TimedOut
             | Self::ConnectionLost
             | Self::OutcomeUnknown
@@ -473,7 +465,6 @@ fn describe(kind: ErrorKind, operation: Operation) -> &'static str {
         }
         (ErrorKind::TooLarge, _) => "the request is too large",
         (ErrorKind::InvalidReply, _) => "the server's reply makes no sense",
-        (ErrorKind::TooManyWatches, _) => "the session has too many watches",
         (ErrorKind::NotConnected, _) => "not sent, the session was not connected",
         (ErrorKind::TimedOut, Operation::Update) => "not written in time",
         (ErrorKind::TimedOut, _) => "no reply in time",

@@ -193,7 +193,7 @@ pub use persistent_node::{
 };
 pub use retry::{Jitter, RetryPolicy};
 pub use sequence::Sequence;
-pub use session::builder::{ConnectError, ProtocolClient, SessionBuilder};
+pub use session::builder::{ConnectError, SessionBuilder};
 pub use session::{Session, SessionLease, Standby};
 pub use session_source::SessionSource;
 pub use sessions::{RunError, Sessions, SessionsEnd};

@@ -145,12 +145,6 @@ impl NodePath {
         }
     }
 
-    /// Returns this path with the sequence number that the server appended.
-    #[cfg(feature = "zookeeper-client")]
-    pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
-        Self(Arc::from(format!("{self}{suffix}")))
-    }
-
     /// Returns what precedes the slash of a child's name.
     fn prefix(&self) -> &str {
         if self.is_root() { "" } else { self.as_str() }

@@ -369,7 +369,7 @@ impl Session {
     /// The Java client moves when its list of servers is replaced, with a probability that keeps the load balanced if it
     /// was balanced before (`StaticHostProvider.updateServerList`, ZOOKEEPER-1355).
     ///
-    /// It returns at once. Sessions of `ProtocolClient::ZookeeperClient` stay where they are.
+    /// It returns at once. Over a transport that cannot move, nothing happens.
     pub fn rebalance(&self) {
         self.engine().rebalance();
     }
@@ -404,8 +404,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// As [`add_auth`](Self::add_auth), which has the same cancel safety; and [`Unsupported`](ErrorKind::Unsupported) with
-    /// [`ProtocolClient::ZookeeperClient`](crate::ProtocolClient).
+    /// As [`add_auth`](Self::add_auth), which has the same cancel safety; and [`Unsupported`](ErrorKind::Unsupported) over
+    /// a transport that does not have this.
     pub async fn replace_auth(&self, scheme: &str, data: impl Into<Vec<u8>>) -> Result<(), Error> {
         let data = Credentials::new(scheme, data).data;
         self.authenticated(self.engine().replace_auth(scheme, data))

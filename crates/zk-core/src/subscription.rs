@@ -25,7 +25,7 @@ use crate::update::{Kinds, Update};
 /// # Errors
 ///
 /// [`NotConnected`](ErrorKind::NotConnected) or [`TimedOut`](ErrorKind::TimedOut) if the watch was not set by the
-/// deadline; [`TooManyWatches`](ErrorKind::TooManyWatches) if the session has too many watches.
+/// deadline.
 /// The call needs no permission, but the server does not report changes of a node that the session may not read.
 ///
 /// # Cost

@@ -1,6 +1,6 @@
 //! The interface to the implementation of ZooKeeper's protocol.
 //!
-//! [`Transport`] is implemented over `zk-wire` and, behind a feature, over `zookeeper-client`, and by a simulated ensemble
+//! [`Transport`] is implemented over `zk-wire`, outside of this crate over `zookeeper-client`, and by a simulated ensemble
 //! for tests; [`Session::with_transport`](crate::Session::with_transport) builds a session on any of them.
 //! Applications do not need this module. It may change in any release.
 
@@ -25,8 +25,6 @@ use crate::tls::Tls;
 #[cfg(feature = "tls")]
 use crate::tls::TlsFailure;
 
-#[cfg(feature = "zookeeper-client")]
-pub(crate) mod client;
 mod link;
 mod watching;
 pub(crate) mod wire;
@@ -46,11 +44,14 @@ pub type Reply = Pin<Box<dyn Future<Output = Answer> + Send>>;
 pub struct Answer {
     /// What the server replied, or why it did not.
     pub result: Result<Response, TransportError>,
-    /// The header of the reply; `None` if there was no reply, or if the transport does not know it.
+    /// The header of the reply; `None` only if there was no reply. Without one, nothing is proved.
     pub header: Option<ReplyHeader>,
 }
 
 /// What each reply of a server says beside its content.
+///
+/// A transport that does not know all of it says less, and never more: an older transaction that the server had applied, or
+/// 0; an earlier connection, and never a later one than that of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "transports make these")]
 pub struct ReplyHeader {
@@ -293,24 +294,6 @@ pub enum Request {
     /// Reads the configuration of the ensemble, which no chroot hides. The reply is [`Response::Data`]. Servers have it
     /// since 3.5; older ones refuse the request with [`ErrorKind::NoNode`].
     GetConfig,
-}
-
-impl Request {
-    /// Returns whether this may read the node of the ensemble's configuration. Its `mzxid` is the version of the
-    /// configuration (`ZKDatabase.initConfigInZKDatabase`), which may be greater than that of every transaction if the
-    /// data of an ensemble was replaced and its configuration file was not.
-    pub(crate) fn reads_config(&self) -> bool {
-        let is_config = |path: &NodePath| path.as_str() == "/zookeeper/config";
-        match self {
-            Self::GetConfig => true,
-            Self::Get { path, .. }
-            | Self::Exists { path, .. }
-            | Self::List { path, .. }
-            | Self::GetAcl { path } => is_config(path),
-            Self::MultiRead(reads) => reads.iter().any(|read| is_config(read.path())),
-            _ => false,
-        }
-    }
 }
 
 /// One read of a [`Request::MultiRead`].
@@ -560,41 +543,6 @@ impl Response {
 
     pub(crate) fn deleted(self) -> Option<()> {
         matches!(self, Self::Deleted).then_some(())
-    }
-
-    /// Returns the greatest zxid in this reply.
-    pub(crate) fn newest_zxid(&self) -> Option<i64> {
-        let newest = |stat: &Stat| stat.mzxid.max(stat.pzxid).max(stat.czxid);
-        match self {
-            Self::Created { stat, .. }
-            | Self::Data { stat, .. }
-            | Self::Children { stat, .. }
-            | Self::Set(stat)
-            | Self::Acl { stat, .. } => Some(newest(stat)),
-            Self::Stat { stat, .. } => stat.as_ref().map(newest),
-            Self::Committed(changed) => changed
-                .iter()
-                .filter_map(|changed| match changed {
-                    OpResult::Created { stat, .. } => stat.as_ref(),
-                    OpResult::Set(stat) => Some(stat),
-                    OpResult::Checked | OpResult::Deleted => None,
-                })
-                .map(newest)
-                .max(),
-            Self::Reads(results) => results
-                .iter()
-                .filter_map(|result| match result {
-                    Ok(ReadResult::Data { stat, .. }) => Some(newest(stat)),
-                    Ok(ReadResult::Children(_)) | Err(_) => None,
-                })
-                .max(),
-            Self::Deleted
-            | Self::Synced
-            | Self::Watching(_)
-            | Self::Identities(_)
-            | Self::Paths(_)
-            | Self::Count(_) => None,
-        }
     }
 }
 

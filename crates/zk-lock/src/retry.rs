@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_core::{Error, ErrorClass, ErrorKind, OperationFuture, Session, SessionLease};
+use zk_core::{Error, ErrorClass, OperationFuture, Session, SessionLease};
 
 use crate::error::AcquireError;
 
@@ -17,8 +17,6 @@ pub(crate) async fn retry_read<T>(
 ) -> Result<T, Error> {
     loop {
         match read().await {
-            // Other subscriptions decide when there is room for a watch again: the caller handles that.
-            Err(error) if error.kind() == ErrorKind::TooManyWatches => return Err(error),
             Err(error) if error.class() == ErrorClass::Recoverable => {
                 tracing::debug!(%error, "a waiter keeps its place and retries a read");
                 // The next attempt reports a session that is over.

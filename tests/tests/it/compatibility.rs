@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use zk_core::{Error, ErrorKind, ProtocolClient, Session, SessionBuilder};
+use zk_core::{Error, ErrorKind, Session, SessionBuilder};
 use zk_fault_proxy::{EventKind, FaultProxy, Op};
 use zk_harness::{DataStore, Ensemble};
 use zk_smoke::RECIPES;
@@ -83,7 +83,7 @@ impl Servers {
         }
     }
 
-    /// Opens a session. Its client is `zk-wire`, also in a run with the other one, which has fewer fallbacks.
+    /// Opens a session.
     async fn connect(&self) -> anyhow::Result<Session> {
         let session = session_builder(&self.ensemble, self.ensemble.connect_string());
         session.connect().await.context("a session is granted")
@@ -113,7 +113,7 @@ impl Servers {
 
 /// Returns a builder of a session with servers of an ensemble, whose release it is given if it has to be.
 fn session_builder(ensemble: &Ensemble, address: String) -> SessionBuilder {
-    let session = Session::builder(address).client(ProtocolClient::ZkWire);
+    let session = Session::builder(address);
     match old_release(ensemble.version()) {
         Some((major, minor)) => session.assume_release(major, minor),
         None => session,

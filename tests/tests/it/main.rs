@@ -3,7 +3,6 @@
 #![cfg(test)]
 
 mod barrier;
-mod client;
 mod clients;
 mod compatibility;
 mod counter;

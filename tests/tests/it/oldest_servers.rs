@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_core::{ErrorKind, ProtocolClient, Session};
+use zk_core::{ErrorKind, Session};
 use zk_harness::Ensemble;
 use zk_wire::{AclEntry, Client, Config, CreateMode, NewNode, Reply, Request};
 
@@ -45,7 +45,7 @@ async fn reads_writes_and_notifies(servers: usize) {
     create(&client, "/a/one", CreateMode::Ephemeral).await;
     create(&client, "/a/two", CreateMode::PersistentSequential).await;
 
-    let session = Session::builder(ensemble.connect_string()).client(ProtocolClient::ZkWire);
+    let session = Session::builder(ensemble.connect_string());
     let unset = session.clone();
     let session = session.assume_release(3, 4).connect().await;
     let session = session.expect("a session is granted");

@@ -10,11 +10,10 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use zk_core::blocking::block_on;
-use zk_core::{
-    Acl, AclEntry, ConnectError, Permissions, ProtocolClient, Session, SessionBuilder, Tls,
-};
+use zk_core::{Acl, AclEntry, ConnectError, Permissions, Session, SessionBuilder, Tls};
 use zk_harness::{DataStore, Ensemble, SaslDigest};
 use zk_sim::wait::soon;
+use zk_zookeeper_client::Connect;
 
 use self::log::{Log, printed_forms};
 use self::recipes::{RECIPES, hold, hold_with};
@@ -236,8 +235,9 @@ async fn whose_acls(
 fn no_recipe_prints_a_secret_with_the_other_client_either() {
     let mut seen = Seen::default();
     let logged = Log::of(|| block_on(use_all_with_the_other_client(&mut seen)));
-    let target = " zookeeper_client::";
-    assert!(logged.contains(target), "the client has logged nothing");
+    for target in [" zookeeper_client::", " zk_zookeeper_client::"] {
+        assert!(logged.contains(target), "{target} has logged nothing");
+    }
     logging::assert_each_crate_is_in(&logged);
     seen.assert_no_secret_in(&logged);
 }
@@ -246,12 +246,16 @@ fn no_recipe_prints_a_secret_with_the_other_client_either() {
 async fn use_all_with_the_other_client(seen: &mut Seen) {
     let ensemble = Ensemble::builder().servers(1).data(DataStore::Memory);
     let ensemble = ensemble.start().await.expect("a server starts");
-    let alice = Session::builder(ensemble.connect_string())
-        .client(ProtocolClient::ZookeeperClient)
-        .digest_auth("alice", PASSWORDS[0])
-        .acl(Acl::creator_only());
+    let alice =
+        Connect::to(ensemble.connect_string()).auth("digest", format!("alice:{}", PASSWORDS[0]));
     seen.printed.push(format!("{alice:?}"));
-    let alice = alice.connect().await.unwrap();
+    let nowhere = Connect::to("127.0.0.1:1").auth("digest", format!("alice:{}", PASSWORDS[0]));
+    let nowhere = nowhere.connect_timeout(Duration::from_secs(1));
+    let refused = nowhere.session().await.map(drop);
+    let refused = refused.expect_err("no server is there");
+    seen.printed.push(format!("{refused:?} {refused}"));
+    let alice = alice.session().await.unwrap();
+    let alice = alice.with_acl(Acl::creator_only());
     seen.printed.push(format!("{alice:?}"));
     seen.add_session(&alice);
     for (recipe, ..) in RECIPES {
@@ -335,7 +339,6 @@ fn encrypted(ensemble: &Ensemble) -> SessionBuilder {
     let tls = Tls::trusting_file(certificates.authority())
         .with_identity_files(client.certificate, client.key);
     Session::builder(ensemble.secure_connect_string().expect("it has some"))
-        .client(ProtocolClient::ZkWire)
         // The first handshakes of servers take seconds on a busy machine.
         .connect_timeout(SOON)
         .session_timeout(LONG)
@@ -426,7 +429,6 @@ fn assert_documented(name: &str, rows: &str) {
 async fn user(ensemble: &Ensemble, name: &str) -> (Session, String) {
     let builder = Session::builder(ensemble.connect_string()).digest_auth(name, PASSWORDS[0]);
     let session = builder
-        .client(ProtocolClient::ZkWire)
         .session_timeout(LONG)
         .operation_timeout(LONG)
         .connect()

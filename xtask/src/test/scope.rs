@@ -154,7 +154,7 @@ const PACKAGES: &[&str] = &[
 /// The test binaries of the default scope, besides the unit tests: those without servers, and `smoke`.
 const BINARIES: &[&str] = &["fuzz", "protocol", "scripted", "sim", "smoke"];
 
-/// What those tests need. TLS, containers and the second client are left to the other scopes.
+/// What those tests need. TLS, containers and sessions over `zookeeper-client` are left to the other scopes.
 const FEATURES: &[&str] = &[
     "zk-cache/metrics",
     "zk-config/gzip",

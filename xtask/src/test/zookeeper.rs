@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 
 use anyhow::{Context as _, bail};
 
-use super::{Counts, Outcome, Runner, Scope, counted, run_once};
+use super::{Counts, Outcome, Runner, Scope, counted};
 use crate::workspace::Workspace;
 
 /// Writes the columns of these versions, and with more arguments runs all tests on real servers.
@@ -46,7 +46,7 @@ pub(super) fn run(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<Ou
     if args.is_empty() {
         args = vec!["-E".into(), filter().into()];
     }
-    run_once(workspace, scope, &args, &[(VERSION, version.clone())])
+    super::run(workspace, scope, &args, &[(VERSION, version.clone())])
 }
 
 /// Runs the rows of the table on one version.

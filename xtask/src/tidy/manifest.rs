@@ -79,7 +79,7 @@ impl Manifest {
                 "{TESTKIT}: it stands on {WIRE}, whose tests do without it"
             ));
         }
-        if !matches!(name, "zk-core" | ADAPTER | BENCH)
+        if !matches!(name, ADAPTER | BENCH)
             && all().any(|dependency| dependency == "zookeeper-client")
         {
             problems.push(format!("zookeeper-client: only {ADAPTER} may depend on it"));
@@ -214,8 +214,8 @@ mod tests {
             ("zk-queue", USED, "zk-lock", false),
             ("zk-queue", IN_TESTS, "zk-lock", true),
             ("zk-bench", USED, "zk-lock", true),
-            // The client belongs to zk-core; benchmarks measure it as well.
-            ("zk-core", USED, "zookeeper-client", true),
+            // The client belongs to its adapter; benchmarks measure it as well.
+            ("zk-core", USED, "zookeeper-client", false),
             ("zk-bench", USED, "zookeeper-client", true),
             ("zk-zookeeper-client", USED, "zookeeper-client", true),
             ("zk-lock", USED, "zookeeper-client", false),

@@ -113,11 +113,11 @@ pub(super) fn in_crates(text: &str, path: &str, is_cancel_safety_stated: bool) -
     problems
 }
 
-/// Rules for the code of all crates, except the transport of zk-core.
-pub(super) fn outside_transport(text: &str) -> Vec<String> {
+/// Rules for the code of all crates, except the adapter of that client.
+pub(super) fn outside_adapter(text: &str) -> Vec<String> {
     named_in_code(text, &["zookeeper_client"])
         .map(|(number, name)| {
-            format!("{number}: {name} is named, which only the transport of zk-core may")
+            format!("{number}: {name} is named, which only zk-zookeeper-client may")
         })
         .collect()
 }
@@ -308,8 +308,8 @@ mod tests {
 
     #[test]
     fn the_client_is_named_in_code_only() {
-        assert_eq!(outside_transport("use zookeeper_client as zk;\n").len(), 1);
-        assert_eq!(outside_transport("/// Unlike zookeeper_client.\n"), [""; 0]);
+        assert_eq!(outside_adapter("use zookeeper_client as zk;\n").len(), 1);
+        assert_eq!(outside_adapter("/// Unlike zookeeper_client.\n"), [""; 0]);
     }
 
     #[test]

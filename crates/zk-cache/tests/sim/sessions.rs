@@ -143,7 +143,7 @@ async fn a_cache_ends_when_there_is_no_further_session() {
 /// The first session that refuses the watch ends the cache, a later one only keeps it stale.
 #[tokio::test(start_paused = true)]
 async fn a_cache_outlives_a_later_session_that_refuses_its_watch() {
-    let refusal = || TransportError::Refused(ErrorKind::TooManyWatches, None);
+    let refusal = || TransportError::Refused(ErrorKind::InvalidArgument, None);
     let ensemble = Ensemble::new(3);
     let writer = ensemble.connect().await;
     writer.create("/t/a", "0").parents().await.unwrap();

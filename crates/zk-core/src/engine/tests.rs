@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::path::NodePath;
-use crate::transport::ReadOp;
 
 #[test]
 fn refusal_for_lack_of_access_is_a_commit_in_transactions_only() {
@@ -41,30 +40,6 @@ fn refusal_for_lack_of_access_is_a_commit_in_transactions_only() {
         reading.of_answer(&Ok(Response::Synced)),
         Some(Answerer::Leader)
     );
-}
-
-#[test]
-fn the_version_of_the_configuration_is_no_transaction() {
-    let path = |path: &str| NodePath::parse(path).unwrap();
-    let exists = |at: &str| Request::Exists {
-        path: path(at),
-        watch: false,
-    };
-    let config = "/zookeeper/config";
-    let read =
-        |at: &str| Request::MultiRead(vec![ReadOp::Data(path("/a")), ReadOp::Children(path(at))]);
-    for (request, expected) in [
-        (Request::GetConfig, true),
-        (exists(config), true),
-        (exists("/zookeeper/config/a"), false),
-        (exists("/a"), false),
-        (Request::GetAcl { path: path(config) }, true),
-        (read(config), true),
-        (read("/a"), false),
-        (Request::Sync { path: path(config) }, false),
-    ] {
-        assert_eq!(request.reads_config(), expected, "{request:?}");
-    }
 }
 
 /// A transport whose link is up, and which answers nothing.
@@ -127,4 +102,62 @@ async fn a_lease_runs_out_while_the_machine_is_suspended() {
     assert!(is_valid());
     lease_clock::tests::EXTRA.set(std::time::Duration::from_secs(10));
     assert!(!is_valid(), "the ensemble may have expired it");
+}
+
+/// A transport whose link has broken once, and whose every reply has this header.
+#[derive(Debug)]
+struct Answering {
+    link: crate::transport::LinkSender,
+    header: Option<crate::transport::ReplyHeader>,
+}
+
+impl Transport for Answering {
+    fn session_id(&self) -> crate::stat::SessionId {
+        crate::stat::SessionId::new(1)
+    }
+
+    fn session_timeout(&self) -> std::time::Duration {
+        std::time::Duration::from_secs(10)
+    }
+
+    fn link(&self) -> LinkReceiver {
+        self.link.subscribe()
+    }
+
+    fn submit(&self, _request: Request) -> crate::transport::Reply {
+        let result = Ok(Response::Deleted);
+        let header = self.header;
+        Box::pin(std::future::ready(Answer { result, header }))
+    }
+
+    fn close(&self) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_replies_over_the_present_link_prove_a_session_alive() {
+    let up = Link {
+        phase: Phase::Up,
+        breaks: 1,
+    };
+    let header = |breaks| crate::transport::ReplyHeader { zxid: 7, breaks };
+    for (header, is_proved) in [
+        (Some(header(1)), true),
+        (Some(header(0)), false),
+        (None, false),
+    ] {
+        let link = crate::transport::LinkSender::new(up);
+        let transport = Box::new(Answering { link, header });
+        let engine = Engine::new(transport, "zk".parse().unwrap(), None);
+        for _ in 0..10 {
+            let path = NodePath::root();
+            let version = None;
+            let written = engine.send(Request::Delete { path, version }).await;
+            written.expect("there is a reply");
+            tokio::time::advance(std::time::Duration::from_secs(1)).await;
+        }
+        let until = engine.valid_until().expect("the session is open");
+        assert_eq!(Instant::now().into_std() < until, is_proved, "{header:?}");
+        let newest = header.map_or(i64::MIN, |header| header.zxid);
+        assert_eq!(engine.newest_zxid(), newest);
+    }
 }

@@ -299,7 +299,7 @@ impl IntoFuture for Sync {
 ///
 /// # Errors
 ///
-/// As [`Get`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches).
+/// As [`Get`] has them.
 /// With [`NoNode`](ErrorKind::NoNode) there is no watch.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until it is awaited"]
@@ -351,7 +351,7 @@ impl IntoFuture for GetWatched {
 ///
 /// # Errors
 ///
-/// As [`Exists`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches).
+/// As [`Exists`] has them.
 /// A missing node is watched, too: the watch fires when it is created.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until it is awaited"]
@@ -406,7 +406,7 @@ pub(super) async fn exists_watched(
 ///
 /// # Errors
 ///
-/// As [`List`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches).
+/// As [`List`] has them.
 /// With [`NoNode`](ErrorKind::NoNode) there is no watch.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until it is awaited"]

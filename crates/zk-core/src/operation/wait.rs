@@ -22,7 +22,7 @@ use crate::transport::{TransportError, WatchEvent};
 /// # Errors
 ///
 /// [`TimedOut`](ErrorKind::TimedOut), or [`NotConnected`](ErrorKind::NotConnected) if there was no connection at the
-/// deadline. [`TooManyWatches`](ErrorKind::TooManyWatches), [`NoAuth`](ErrorKind::NoAuth).
+/// deadline. [`NoAuth`](ErrorKind::NoAuth).
 ///
 /// # Cost
 ///
@@ -42,7 +42,7 @@ pub struct WaitForCreation {
 /// # Errors
 ///
 /// [`TimedOut`](ErrorKind::TimedOut), or [`NotConnected`](ErrorKind::NotConnected) if there was no connection at the
-/// deadline. [`TooManyWatches`](ErrorKind::TooManyWatches), [`NoAuth`](ErrorKind::NoAuth).
+/// deadline. [`NoAuth`](ErrorKind::NoAuth).
 ///
 /// # Cost
 ///

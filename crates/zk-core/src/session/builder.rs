@@ -24,8 +24,6 @@ use crate::session_handle::SessionHandle;
 use crate::tls::Tls;
 #[cfg(feature = "tls")]
 use crate::tls::TlsFailure;
-#[cfg(feature = "zookeeper-client")]
-use crate::transport::client::ClientTransport;
 use crate::transport::wire::WireTransport;
 use crate::transport::{ConnectOptions, SessionEnd, Transport, TransportError};
 
@@ -50,20 +48,8 @@ pub struct SessionBuilder {
     assumed_release: Option<(u16, u16)>,
     max_buffer: Option<usize>,
     tracked_servers: Option<TrackedServers>,
-    client: ProtocolClient,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
-}
-
-/// The client that speaks ZooKeeper's protocol for a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ProtocolClient {
-    /// `zk-wire`, the client of this workspace.
-    ZkWire,
-    /// The crate `zookeeper-client`.
-    #[cfg(feature = "zookeeper-client")]
-    ZookeeperClient,
 }
 
 impl Session {
@@ -102,7 +88,6 @@ impl SessionBuilder {
             assumed_release: None,
             max_buffer: None,
             tracked_servers: None,
-            client: default_client(),
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -168,8 +153,7 @@ impl SessionBuilder {
 
     /// Encrypts the connections to all servers, and refuses servers that cannot prove who they are.
     ///
-    /// Text that is not PEM, or a file that cannot be read, is a [`ConnectError::InvalidTls`]. Not with
-    /// [`ProtocolClient::ZookeeperClient`].
+    /// Text that is not PEM, or a file that cannot be read, is a [`ConnectError::InvalidTls`].
     #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
@@ -179,7 +163,7 @@ impl SessionBuilder {
     /// Proves on each connection, with the SASL mechanism DIGEST-MD5, that this is a user whose password the servers know.
     ///
     /// The password is not sent, and is in no debug output, error or log of this crate. If it is wrong, connecting is a
-    /// [`ConnectError::AuthFailed`]. Not with [`ProtocolClient::ZookeeperClient`].
+    /// [`ConnectError::AuthFailed`].
     #[cfg(feature = "sasl")]
     pub fn sasl_digest(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
         self.sasl = Some(SaslUser {
@@ -213,8 +197,6 @@ impl SessionBuilder {
     /// [`ConnectionLost`](crate::ErrorKind::ConnectionLost) or [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), and
     /// its error names this setting.
     /// While servers are replaced by newer ones, keep the setting until the last one is new.
-    ///
-    /// Only [`ProtocolClient::ZkWire`] has this setting; with another client it is a [`ConnectError::InvalidOption`].
     pub fn assume_release(mut self, major: u16, minor: u16) -> Self {
         self.assumed_release = Some((major, minor));
         self
@@ -227,8 +209,7 @@ impl SessionBuilder {
     /// [`TooLarge`](crate::ErrorKind::TooLarge), and not sent: a server would close the connection.
     /// Replies may be 16 times as long, at least 16 MiB: lists of children, and several values that are read at once.
     ///
-    /// From 1024 to 2^31-1; anything else is a [`ConnectError::InvalidOption`], and so is every value with
-    /// [`ProtocolClient::ZookeeperClient`].
+    /// From 1024 to 2^31-1; anything else is a [`ConnectError::InvalidOption`].
     pub fn max_buffer(mut self, bytes: usize) -> Self {
         self.max_buffer = Some(bytes);
         self
@@ -257,8 +238,7 @@ impl SessionBuilder {
     /// beside `zk1.example.org`), and those of the connect string itself. For addresses, and for names without a domain,
     /// [`track_servers`](Self::track_servers) says which ones are used.
     ///
-    /// The configuration has no encrypted ports: with [`tls`](Self::tls) it is a [`ConnectError::InvalidOption`], and so it
-    /// is with [`ProtocolClient::ZookeeperClient`], whose servers cannot be replaced.
+    /// The configuration has no encrypted ports: with [`tls`](Self::tls) it is a [`ConnectError::InvalidOption`].
     pub fn track_ensemble(self) -> Self {
         self.track_filtered(ServerFilter::SameDomain)
     }
@@ -280,12 +260,6 @@ impl SessionBuilder {
             newest: Arc::default(),
             filter,
         });
-        self
-    }
-
-    /// Sets the client that speaks the protocol; the default is [`ProtocolClient::ZkWire`].
-    pub fn client(mut self, client: ProtocolClient) -> Self {
-        self.client = client;
         self
     }
 
@@ -397,8 +371,8 @@ impl SessionBuilder {
         let mut pause = FIRST_PAUSE;
         let bounded_by_caller = Deadline::after(self.connect_timeout);
         loop {
-            match self.attempt(options).await {
-                Ok(transport) => return Ok(transport),
+            match WireTransport::connect(options).await {
+                Ok(transport) => return Ok(Box::new(transport)),
                 Err(TransportError::Ended(SessionEnd::AuthFailed)) => {
                     return Err(ConnectError::AuthFailed);
                 }
@@ -422,17 +396,6 @@ impl SessionBuilder {
         }
     }
 
-    async fn attempt(
-        &self,
-        options: &ConnectOptions<'_>,
-    ) -> Result<Box<dyn Transport>, TransportError> {
-        Ok(match self.client {
-            ProtocolClient::ZkWire => Box::new(WireTransport::connect(options).await?),
-            #[cfg(feature = "zookeeper-client")]
-            ProtocolClient::ZookeeperClient => Box::new(ClientTransport::connect(options).await?),
-        })
-    }
-
     fn check(&self) -> Result<(), ConnectError> {
         let invalid = |option, rule| Err(ConnectError::InvalidOption { option, rule });
         if !(1..=MOST_SESSION_MILLIS).contains(&self.session_timeout.as_millis()) {
@@ -452,24 +415,6 @@ impl SessionBuilder {
         if self.defaults.acl.entries().is_empty() {
             return invalid("acl", "it must have an entry");
         }
-        #[cfg(all(feature = "sasl", feature = "zookeeper-client"))]
-        if self.sasl.is_some() && self.client == ProtocolClient::ZookeeperClient {
-            return invalid(
-                "sasl_digest",
-                "zookeeper-client has no DIGEST-MD5 here; use zk-wire",
-            );
-        }
-        #[cfg(all(feature = "tls", feature = "zookeeper-client"))]
-        if self.tls.is_some() && self.client == ProtocolClient::ZookeeperClient {
-            return invalid("tls", "zookeeper-client has none here; use zk-wire");
-        }
-        #[cfg(feature = "zookeeper-client")]
-        if self.assumed_release.is_some() && self.client == ProtocolClient::ZookeeperClient {
-            return invalid(
-                "assume_release",
-                "zookeeper-client has no such setting; use zk-wire",
-            );
-        }
         let limits = 1024..=i32::MAX.cast_unsigned() as usize;
         if self
             .max_buffer
@@ -477,51 +422,17 @@ impl SessionBuilder {
         {
             return invalid("max_buffer", "it must be from 1024 to 2147483647 bytes");
         }
-        #[cfg(feature = "zookeeper-client")]
-        if self.max_buffer.is_some() && self.client == ProtocolClient::ZookeeperClient {
+        #[cfg(feature = "tls")]
+        if self.tracked_servers.is_some() && self.tls.is_some() {
             return invalid(
-                "max_buffer",
-                "zookeeper-client has no such setting; use zk-wire",
+                "track_ensemble",
+                "the configuration of an ensemble has no encrypted ports; omit it or tls",
             );
-        }
-        if self.tracked_servers.is_some() {
-            const OPTION: &str = "track_ensemble";
-            #[cfg(feature = "tls")]
-            if self.tls.is_some() {
-                return invalid(
-                    OPTION,
-                    "the configuration of an ensemble has no encrypted ports; omit it or tls",
-                );
-            }
-            if self.client != ProtocolClient::ZkWire {
-                return invalid(OPTION, "only zk-wire can replace its servers; use that");
-            }
         }
         if self.has_invalid_user {
             return invalid("digest user", "it must not be empty nor have a ':' in it");
         }
         Ok(())
-    }
-}
-
-/// Returns the client of sessions whose builder names none.
-#[cfg(not(feature = "client-from-env"))]
-const fn default_client() -> ProtocolClient {
-    ProtocolClient::ZkWire
-}
-
-/// Reads the client of sessions whose builder names none from the environment. Tests run on both clients in this way,
-/// together with the processes that they start.
-#[cfg(feature = "client-from-env")]
-fn default_client() -> ProtocolClient {
-    match std::env::var_os(CLIENT) {
-        None => ProtocolClient::ZkWire,
-        Some(client) if client == "zk-wire" => ProtocolClient::ZkWire,
-        Some(client) if client == "zookeeper-client" => ProtocolClient::ZookeeperClient,
-        Some(client) => panic!(
-            "{CLIENT}={} is no client; set it to zk-wire or zookeeper-client",
-            client.display()
-        ),
     }
 }
 
@@ -638,8 +549,6 @@ impl fmt::Debug for SaslUser {
     }
 }
 
-#[cfg(feature = "client-from-env")]
-const CLIENT: &str = "ZK_CORE_CLIENT";
 const LONGEST_PROBE: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);

@@ -31,9 +31,9 @@ use crate::transport::{Phase, SessionEnd};
 ///    Where this happens, let the protected resource check fencing tokens.
 /// 4. A leader that answers requests also runs its other threads: it marks a session that it is about to expire within
 ///    a twentieth of the session timeout.
-/// 5. All servers have the same limits of the session timeout, or the reply to each reconnect arrives in time. On the
-///    transport over `zookeeper-client` they have the same limits. Two successive reports of a follower to its leader do
-///    not both omit a session that it has just heard of; servers from 3.5 on can omit one in a rare race.
+/// 5. All servers have the same limits of the session timeout, or the reply to each reconnect arrives in time. Two
+///    successive reports of a follower to its leader do not both omit a session that it has just heard of; servers from
+///    3.5 on can omit one in a rare race.
 /// 6. No other client closes the session with its id and password. The ensemble would then give away at once what the
 ///    session held.
 /// 7. A load balancer does not have the address of one of the servers, unless their configuration names the ports for
@@ -63,7 +63,7 @@ use crate::transport::{Phase, SessionEnd};
 ///
 /// The session asks its server for its role (`srvr`), on a connection of its own, after each connect. The role is unknown
 ///
-/// - before 3.5, on a single server, and on the transport over `zookeeper-client`;
+/// - before 3.5, on a single server, and over a client that does not find it out;
 /// - where `srvr` is not in the `4lw.commands.whitelist`;
 /// - if the configuration of the ensemble does not name the address of the connection, by an address or by a name that
 ///   can be resolved here: behind a load balancer or a proxy, and on a port for TLS if it names another one for clients.

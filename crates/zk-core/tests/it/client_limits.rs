@@ -1,4 +1,4 @@
-//! The client crate's ways that users of a session must not have to know; see `docs/client.md`.
+//! What users of a session need not know of the client below it.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Creates without `create2`, whose stat needs a second request.
 
-use zk_core::{ErrorKind, ProtocolClient, Session};
+use zk_core::{ErrorKind, Session};
 use zk_fault_proxy::Match;
 use zk_harness::Ensemble;
 
@@ -11,9 +11,7 @@ async fn a_create_whose_stat_is_not_read_is_found_again() {
     let ensemble = Ensemble::builder().servers(1).proxied(true);
     let ensemble = ensemble.start().await.expect("a server starts");
     let proxy = ensemble.proxy().expect("it has a proxy");
-    let session = Session::builder(ensemble.connect_string())
-        .client(ProtocolClient::ZkWire)
-        .assume_release(3, 4);
+    let session = Session::builder(ensemble.connect_string()).assume_release(3, 4);
     let session = session.connect().await.expect("a session");
     let other = connect(&ensemble).await;
     let stat_of = |path| Match::exists(path).session(session.id().as_i64());

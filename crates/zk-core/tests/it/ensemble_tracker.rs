@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_core::{ConnectError, ProtocolClient, Session, SessionBuilder, Tls};
+use zk_core::{ConnectError, Session, SessionBuilder, Tls};
 use zk_harness::{Ensemble, Server};
 
 use crate::{MAX_WAIT, server_with, until, watches_of, within};
@@ -22,7 +22,6 @@ async fn reconfigurable() -> Ensemble {
 /// A session with a connect string of one server.
 fn tracking(server: &Server) -> SessionBuilder {
     Session::builder(server.client_address().to_string())
-        .client(ProtocolClient::ZkWire)
         .track_servers(|server| server.host() == "127.0.0.1")
         .session_timeout(OPERATION)
         .connect_timeout(OPERATION)
@@ -133,18 +132,13 @@ async fn tracking_is_refused_where_it_cannot_work() {
     let with_tls = Session::builder("127.0.0.1:1")
         .tls(Tls::trusting(""))
         .track_ensemble();
-    let with_other_client = Session::builder("127.0.0.1:1")
-        .client(ProtocolClient::ZookeeperClient)
-        .track_ensemble();
-    for (builder, words) in [
-        (with_tls, "no encrypted ports"),
-        (with_other_client, "use that"),
-    ] {
-        let refused = builder.connect().await.expect_err("must be refused");
-        assert!(
-            matches!(refused, ConnectError::InvalidOption { .. }),
-            "{refused:?}"
-        );
-        assert!(refused.to_string().contains(words), "{refused}");
-    }
+    let refused = with_tls.connect().await.expect_err("must be refused");
+    assert!(
+        matches!(refused, ConnectError::InvalidOption { .. }),
+        "{refused:?}"
+    );
+    assert!(
+        refused.to_string().contains("no encrypted ports"),
+        "{refused}"
+    );
 }

@@ -1,4 +1,4 @@
-//! Persistent watches at the boundary to the client crate, on servers of both releases.
+//! Persistent watches at the boundary to the transport, on servers of both releases.
 
 use zk_core::WatchEvent::{ChildrenChanged as Children, Created, DataChanged as Data, Deleted};
 use zk_core::transport::{Request, Response, Transport, WatchNotification, Watching};

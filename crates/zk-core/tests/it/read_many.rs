@@ -1,6 +1,6 @@
 //! Many nodes that are read with few requests.
 
-use zk_core::{Acl, AclEntry, Permissions, ProtocolClient, Session};
+use zk_core::{Acl, AclEntry, Permissions, Session};
 use zk_fault_proxy::Match;
 use zk_harness::Ensemble;
 
@@ -116,7 +116,6 @@ async fn nodes_are_read_one_by_one_after_a_lost_multi_read() {
 async fn values_are_parts_of_the_reply_and_not_copies() {
     with_ensemble(async |ensemble| {
         let session = Session::builder(ensemble.connect_string());
-        let session = session.client(ProtocolClient::ZkWire);
         let session = session.connect().await.unwrap();
         for path in ["/a", "/b"] {
             session.create(path, [7; 1000]).await.unwrap();

@@ -4,8 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use zk_core::{
-    CertificateRefusal, ConnectError, ErrorKind, ProtocolClient, Session, SessionBuilder,
-    SessionEnd, Tls, TlsFailure,
+    CertificateRefusal, ConnectError, ErrorKind, Session, SessionBuilder, SessionEnd, Tls,
+    TlsFailure,
 };
 use zk_harness::certificates::{Flaw, Identity};
 use zk_harness::{Ensemble, SaslDigest};
@@ -59,9 +59,7 @@ async fn encrypted_sessions_work_or_say_what_is_wrong() {
             .clone()
             .tls(with_identity(tls.clone(), &certificates.client()));
         // The other client cannot choose between the two cryptographic libraries of this test build.
-        let good = good
-            .client(ProtocolClient::ZkWire)
-            .connect_timeout(MAX_WAIT);
+        let good = good.connect_timeout(MAX_WAIT);
         let session = good.connect().await.unwrap();
         session.create("/a", "x").await.unwrap();
         session.close().await.unwrap();
@@ -105,7 +103,7 @@ async fn a_server_with_a_wrong_certificate_is_refused() {
         let tls = Tls::trusting_file(certificates.authority());
         let tls = with_identity(tls, &certificates.client());
         let builder = |address: &str| {
-            let builder = Session::builder(address).client(ProtocolClient::ZkWire);
+            let builder = Session::builder(address);
             builder.tls(tls.clone())
         };
         let flaws = [Flaw::OtherHost, Flaw::Expired, Flaw::OtherAuthority];
@@ -176,7 +174,7 @@ async fn a_server_that_requires_authentication_says_so() {
         .property("enforce.auth.enabled", "true")
         .property("enforce.auth.schemes", "digest");
     let ensemble = ensemble.start().await.expect("a server starts");
-    let builder = Session::builder(ensemble.connect_string()).client(ProtocolClient::ZkWire);
+    let builder = Session::builder(ensemble.connect_string());
     let session = builder.clone().connect().await.unwrap();
     let refused = session.create("/a", "").await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::AuthRequired, "{refused}");
@@ -184,7 +182,7 @@ async fn a_server_that_requires_authentication_says_so() {
     let lost = within(MAX_WAIT, "the end of the session", session.lost());
     assert_eq!(lost.await, SessionEnd::AuthRequired);
     let chrooted = Session::builder(format!("{}/app", ensemble.connect_string()));
-    let chrooted = chrooted.client(ProtocolClient::ZkWire).connect().await;
+    let chrooted = chrooted.connect().await;
     assert!(
         matches!(chrooted, Err(ConnectError::AuthRequired)),
         "{chrooted:?}"
@@ -212,7 +210,7 @@ async fn a_replaced_certificate_is_used_without_a_restart() {
     replace(&certificates.client());
     let tls = Tls::trusting_file(certificates.authority()).with_identity_files(&certificate, &key);
     let builder = Session::builder(ensemble.secure_connect_string().unwrap());
-    let builder = builder.client(ProtocolClient::ZkWire).tls(tls);
+    let builder = builder.tls(tls);
     let session = builder.clone().session_timeout(MAX_WAIT);
     let session = session.connect().await.unwrap();
     let id = session.id();
@@ -255,9 +253,7 @@ async fn a_session_survives_a_new_authority_of_the_servers() {
     let builder = |authorities| {
         let tls = with_identity(Tls::trusting_file(authorities), &certificates.client());
         let builder = Session::builder(ensemble.secure_connect_string().unwrap()).tls(tls);
-        let builder = builder
-            .client(ProtocolClient::ZkWire)
-            .connect_timeout(MAX_WAIT);
+        let builder = builder.connect_timeout(MAX_WAIT);
         builder.session_timeout(session_timeout)
     };
     let informed = builder(authorities.clone()).connect().await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use zk_core::{Acl, ConnectError, ErrorClass, ErrorKind, ProtocolClient, Session};
+use zk_core::{Acl, ConnectError, ErrorClass, ErrorKind, Session};
 use zk_harness::Ensemble;
 
 use crate::{MAX_WAIT, connect, connect_for, until, with_ensemble, within};
@@ -261,13 +261,8 @@ async fn refused_credentials_fail_the_connect() {
         .property("DigestAuthenticationProvider.enabled", "false");
     let ensemble = ensemble.start().await.expect("a server starts");
     let builder = Session::builder(ensemble.connect_string()).digest_auth("user", "secret");
-    for builder in [
-        builder.clone(),
-        builder.client(ProtocolClient::ZookeeperClient),
-    ] {
-        let connected = within(MAX_WAIT, "the server's refusal", builder.connect()).await;
-        let error = connected.map(|session| session.state()).unwrap_err();
-        assert!(matches!(error, ConnectError::AuthFailed), "{error}");
-    }
+    let connected = within(MAX_WAIT, "the server's refusal", builder.connect()).await;
+    let error = connected.map(|session| session.state()).unwrap_err();
+    assert!(matches!(error, ConnectError::AuthFailed), "{error}");
     ensemble.down().await.expect("the server goes down");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_core::{ConnectionState, ErrorKind, Session, SessionEnd, WatchEvent};
+use zk_core::{ConnectionState, Session, SessionEnd, WatchEvent};
 use zk_harness::Ensemble;
 
 use crate::{
@@ -196,59 +196,6 @@ async fn more_watches_than_fit_one_request_survive_a_break() {
             );
         }
         assert!(session.counters().connection_losses > 0);
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn zookeeper_client_sets_no_more_watches_than_it_can_set_again() {
-    with_ensemble(async |ensemble| {
-        let session = Session::builder(ensemble.connect_string())
-            .client(zk_core::ProtocolClient::ZookeeperClient)
-            .session_timeout(MAX_WAIT);
-        let session = session.connect().await.unwrap();
-        let name = |number: usize| format!("/{number:01023}");
-        let mut watches = Vec::new();
-        for number in 0..110 {
-            watches.push(session.exists(name(number)).watched().await.unwrap().1);
-        }
-        let server = ensemble.server(1).unwrap();
-        server.kill().await.unwrap();
-        server.start().unwrap();
-        let max_wait = MAX_WAIT;
-        session.create(name(7), "").timeout(max_wait).await.unwrap();
-        assert_eq!(
-            within(max_wait, "the watch fires", watches[7].changed()).await,
-            WatchEvent::Created
-        );
-        let losses = session.counters().connection_losses;
-
-        let error = loop {
-            match session.exists(name(watches.len())).watched().await {
-                Ok((_, watch)) => watches.push(watch),
-                Err(error) => break error,
-            }
-        };
-        assert!(
-            watches.len() < 128,
-            "the client could not set so many again"
-        );
-        assert_eq!(error.kind(), ErrorKind::TooManyWatches);
-        assert!(
-            error
-                .to_string()
-                .ends_with("drop watches, or use another session)"),
-            "{error}"
-        );
-        session.create(name(8), "").await.unwrap();
-        assert_eq!(
-            within(max_wait, "the watch fires", watches[8].changed()).await,
-            WatchEvent::Created
-        );
-        // What is given back can be taken again.
-        watches.truncate(10);
-        session.exists(name(1000)).watched().await.unwrap();
-        assert_eq!(session.counters().connection_losses, losses);
     })
     .await;
 }

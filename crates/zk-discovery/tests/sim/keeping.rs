@@ -76,11 +76,7 @@ async fn what_passes_does_not_end_the_keeping() {
         assert_eq!(registered(&ensemble), one("1"));
         keeping.abort();
     }
-    for kind in [
-        ErrorKind::QuotaExceeded,
-        ErrorKind::ReadOnlyServer,
-        ErrorKind::TooManyWatches,
-    ] {
+    for kind in [ErrorKind::QuotaExceeded, ErrorKind::ReadOnlyServer] {
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().await;
         let script = ensemble.on(matching::creates(&path("a")));

@@ -133,12 +133,7 @@ impl Queue {
                 Ok(watched.is_some())
             }
             // This watch only saves time.
-            Err(error)
-                if error.class() == ErrorClass::Outcome
-                    || error.kind() == ErrorKind::TooManyWatches =>
-            {
-                Ok(true)
-            }
+            Err(error) if error.class() == ErrorClass::Outcome => Ok(true),
             Err(error) => Err(error),
         }
     }
@@ -166,12 +161,7 @@ impl Queue {
             }
             Ok((None, _)) => Ok(false),
             // Without this watch, every wake-up lists the queue.
-            Err(error)
-                if error.class() == ErrorClass::Outcome
-                    || error.kind() == ErrorKind::TooManyWatches =>
-            {
-                Ok(true)
-            }
+            Err(error) if error.class() == ErrorClass::Outcome => Ok(true),
             Err(error) => Err(error),
         }
     }

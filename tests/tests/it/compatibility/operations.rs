@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use zk_core::{Acl, ErrorKind, OpResult, ProtocolClient, Session, Subscription, Update};
+use zk_core::{Acl, ErrorKind, OpResult, Session, Subscription, Update};
 use zk_fault_proxy::{Clients, Close, Op};
 
 use super::{LIMIT, Outcome, Row, Servers, refused, within};
@@ -419,7 +419,7 @@ async fn assumed(servers: &Servers) -> anyhow::Result<Outcome> {
     let other = servers.connect().await?;
     other.create("/assumed", "").await?;
     let session = Session::builder(servers.ensemble.connect_string());
-    let session = session.client(ProtocolClient::ZkWire).assume_release(3, 4);
+    let session = session.assume_release(3, 4);
     let session = session.connect().await?;
     session.sync("/").await?;
     // A node that is not unique is not found again: each stat must be that of the right transaction.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use zk_core::{ConnectError, ConnectionState, ErrorKind, ProtocolClient, Session, Tls};
+use zk_core::{ConnectError, ConnectionState, ErrorKind, Session, Tls};
 use zk_harness::{DataStore, Ensemble, EnsembleBuilder, SaslDigest};
 
 use super::{LIMIT, Outcome, Row, Servers, session_builder, within};
@@ -40,10 +40,7 @@ async fn tls(servers: &Servers) -> anyhow::Result<Outcome> {
     let identity = certificates.client();
     let tls = Tls::trusting(text(&certificates.authority())?)
         .with_identity(text(&identity.certificate)?, text(&identity.key)?);
-    let encrypted = |address: String| {
-        let session = Session::builder(address).tls(tls.clone());
-        session.client(ProtocolClient::ZkWire)
-    };
+    let encrypted = |address: String| Session::builder(address).tls(tls.clone());
     let session = encrypted(ensemble.secure_connect_string()?)
         .connect()
         .await?;

@@ -20,7 +20,8 @@ async fn a_create_on_its_way_is_waited_for_and_never_becomes_an_orphan() {
     for slow in [Slow::FromLeader, Slow::ToLeader, Slow::ForQuorum] {
         for lag in LAGS {
             let begin = async |connect: String, path: String| {
-                Contender::ours(Session::builder(connect), &path).await
+                let session = Session::builder(connect).session_timeout(Contender::SESSION_TIMEOUT);
+                Contender::ours(&session.connect().await?, &path)
             };
             let ending = stage.play(slow, lag, begin).await.unwrap();
             let what = format!("{slow:?}, {lag:?}: {ending:?}");

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use zk_core::{
-    Acl, AclEntry, ConnectError, Error, ErrorClass, ErrorKind, Identity, Permissions,
-    ProtocolClient, Session, SessionBuilder, Tls,
+    Acl, AclEntry, ConnectError, Error, ErrorClass, ErrorKind, Identity, Permissions, Session,
+    SessionBuilder, Tls,
 };
 use zk_harness::certificates::{self, Flaw};
 use zk_harness::{DataStore, Ensemble, SaslDigest, superuser_digest};
@@ -38,7 +38,7 @@ async fn each_refusal_says_what_its_table_says() {
     };
     let good = || showing(certificates.client());
     let session_of = |server: &str, tls| {
-        let builder = Session::builder(server).client(ProtocolClient::ZkWire);
+        let builder = Session::builder(server);
         let builder = builder.connect_timeout(CONNECT_TIMEOUT);
         builder.tls(tls)
     };
@@ -80,7 +80,6 @@ async fn each_refusal_says_what_its_table_says() {
         (
             "the server does not know the password",
             Session::builder(impostor.address.to_string())
-                .client(ProtocolClient::ZkWire)
                 .connect_timeout(CONNECT_TIMEOUT)
                 .sasl_digest("alice", PASSWORDS[0]),
         ),

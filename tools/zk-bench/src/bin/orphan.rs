@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use zk_bench::table;
-use zk_core::{ProtocolClient, Session};
+use zk_core::Session;
 use zk_tests::orphan::{Contender, Ending, Slow, Stage};
 use zk_tests::peers::{Curator, Kazoo, PeerContender, Recipe};
+use zk_zookeeper_client::Connect;
 
-/// Our lock in a session of zk-wire.
+/// Our lock in a session over that client.
 const ON_OTHER_CLIENT: &str = "zk-lock on zookeeper-client";
 const LAGS: [u64; 4] = [10, 30, 300, 2500];
 const TIMES: usize = 3;
@@ -81,11 +82,15 @@ async fn begin(peers: &Peers, name: &str, connect: &str, path: &str) -> anyhow::
         (Some("kazoo"), _, Ok(kazoo)) => Recipe::Kazoo(kazoo),
         (Some("zookeeper-client"), ..) => Recipe::Program(&peers.wire),
         _ => {
-            let mut builder = Session::builder(connect);
-            if name == ON_OTHER_CLIENT {
-                builder = builder.client(ProtocolClient::ZookeeperClient);
-            }
-            return Contender::ours(builder, path).await;
+            let timeout = Contender::SESSION_TIMEOUT;
+            let session = if name == ON_OTHER_CLIENT {
+                let connect = Connect::to(connect).session_timeout(timeout);
+                connect.session().await?
+            } else {
+                let builder = Session::builder(connect).session_timeout(timeout);
+                builder.connect().await?
+            };
+            return Contender::ours(&session, path);
         }
     };
     let peer = PeerContender::start(recipe, connect, path).await?;

@@ -115,7 +115,6 @@ async fn a_server_that_does_not_know_the_password_is_named() {
     let mut impostor = zk_testkit::impostor::impostor().await;
     let began = Instant::now();
     let builder = Session::builder(impostor.address.to_string())
-        .client(ProtocolClient::ZkWire)
         .sasl_digest("owner", "s3cret")
         .connect_timeout(Duration::from_secs(120));
     let error = builder.connect().await.expect_err("it has no proof");

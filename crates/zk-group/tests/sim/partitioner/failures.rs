@@ -285,7 +285,7 @@ async fn member_whose_view_does_not_show_it_is_reported() {
     );
 }
 
-/// The session has no room for the watch.
+/// The session refuses the watch.
 #[tokio::test(start_paused = true)]
 async fn partitioner_ends_with_the_view_of_the_group() {
     let sim = Ensemble::new(3);
@@ -293,7 +293,7 @@ async fn partitioner_ends_with_the_view_of_the_group() {
     let party = format!("{PATH}/party");
     sim.on(matching::watches(&party))
         .every()
-        .refuse(TransportError::Refused(ErrorKind::TooManyWatches, None));
+        .refuse(TransportError::Refused(ErrorKind::InvalidArgument, None));
     let one = start(&session, "one", &["a", "b"]);
     assert!(soon("it ends", one.next()).await.is_none());
     let problem = one.problem().expect("it is reported");
