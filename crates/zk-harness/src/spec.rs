@@ -42,7 +42,7 @@ pub use superuser::superuser_digest;
     reason = "each is an independent setting of the servers, as in their own file"
 )]
 pub struct Spec {
-    /// The number of servers, 1 to 255. Default 3. Ignored if [`server`](Self::server) is not empty.
+    /// The number of servers, 1 to 254. Default 3. Ignored if [`server`](Self::server) is not empty.
     pub servers: usize,
     /// The servers with their ids and ports. Default empty: ids 1 to [`servers`](Self::servers), free ports.
     pub server: Vec<ServerSpec>,
@@ -124,7 +124,10 @@ pub struct Spec {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ServerSpec {
-    /// The `myid`, 1 to 255, unique.
+    /// The `myid`, 1 to 254, unique.
+    ///
+    /// ZooKeeper has 255 too, but with [`extended_types`](Spec::extended_types) such a server cannot lead: whenever it is
+    /// elected it steps down at once (`EphemeralType.validateServerId`).
     pub id: u32,
     /// The client port. Default: a free one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -297,8 +300,8 @@ impl Spec {
     ///
     /// The first invalid setting.
     pub fn validate(&self) -> Result<Vec<Warning>, SpecError> {
-        if self.server.is_empty() && !(1..=255).contains(&self.servers) {
-            return Err(SpecError::new("servers", self.servers, "must be 1 to 255"));
+        if self.server.is_empty() && !(1..=254).contains(&self.servers) {
+            return Err(SpecError::new("servers", self.servers, "must be 1 to 254"));
         }
         self.validate_servers()?;
         whole_millis("tick_time", self.tick_time)?;
@@ -396,17 +399,17 @@ impl Spec {
     fn validate_servers(&self) -> Result<(), SpecError> {
         let mut ids = BTreeSet::new();
         let mut ports = BTreeMap::new();
-        if self.server.len() > 255 {
+        if self.server.len() > 254 {
             return Err(SpecError::new(
                 "server",
                 self.server.len(),
-                "must be 1 to 255 servers",
+                "must be 1 to 254 servers",
             ));
         }
         for (index, server) in self.server.iter().enumerate() {
             let field = format!("server[{index}].id");
-            if !(1..=255).contains(&server.id) {
-                return Err(SpecError::new(field, server.id, "must be 1 to 255"));
+            if !(1..=254).contains(&server.id) {
+                return Err(SpecError::new(field, server.id, "must be 1 to 254"));
             }
             if !ids.insert(server.id) {
                 return Err(SpecError::new(

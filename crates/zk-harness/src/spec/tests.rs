@@ -30,15 +30,15 @@ fn default_is_valid_and_has_three_servers() {
 
 #[test]
 fn an_invalid_value_is_reported_with_field_and_rule() {
-    insta::assert_snapshot!(refused(|s| s.servers = 0), @"servers = 0: must be 1 to 255");
-    insta::assert_snapshot!(refused(|s| s.servers = 256), @"servers = 256: must be 1 to 255");
+    insta::assert_snapshot!(refused(|s| s.servers = 0), @"servers = 0: must be 1 to 254");
+    insta::assert_snapshot!(refused(|s| s.servers = 255), @"servers = 255: must be 1 to 254");
     insta::assert_snapshot!(
         refused(|s| s.server = vec![ServerSpec::new(1), ServerSpec::new(0)]),
-        @"server[1].id = 0: must be 1 to 255"
+        @"server[1].id = 0: must be 1 to 254"
     );
     insta::assert_snapshot!(
-        refused(|s| s.server = vec![ServerSpec::new(256)]),
-        @"server[0].id = 256: must be 1 to 255"
+        refused(|s| s.server = vec![ServerSpec::new(255)]),
+        @"server[0].id = 255: must be 1 to 254"
     );
     insta::assert_snapshot!(
         refused(|s| s.server = vec![ServerSpec::new(7), ServerSpec::new(8), ServerSpec::new(7)]),
@@ -251,7 +251,7 @@ fn every_field_can_be_set_from_the_file() {
 
 #[test]
 fn single_and_even_numbers_of_servers_give_a_warning() {
-    for servers in 1..=255 {
+    for servers in 1..=254 {
         let spec = Spec {
             servers,
             ..Spec::default()

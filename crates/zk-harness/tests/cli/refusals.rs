@@ -7,11 +7,11 @@ fn invalid_settings_are_reported() {
     let dir = EnsembleDir::new();
     insta::assert_snapshot!(
         dir.fails(&["up", "--servers", "0"]),
-        @"error: servers = 0: must be 1 to 255"
+        @"error: servers = 0: must be 1 to 254"
     );
     insta::assert_snapshot!(
-        dir.fails(&["up", "--servers", "256"]),
-        @"error: servers = 256: must be 1 to 255"
+        dir.fails(&["up", "--servers", "255"]),
+        @"error: servers = 255: must be 1 to 254"
     );
     insta::assert_snapshot!(
         dir.fails(&["up", "--zookeeper", "3"]),
@@ -31,7 +31,7 @@ fn an_invalid_file_is_reported_with_the_line() {
         dir.fails(&["up", "--config", file.to_str().unwrap()])
             .replace(file.to_str().unwrap(), "ensemble.toml")
     };
-    insta::assert_snapshot!(error("[[server]]\nid = 0\n"), @"error: server[0].id = 0: must be 1 to 255");
+    insta::assert_snapshot!(error("[[server]]\nid = 0\n"), @"error: server[0].id = 0: must be 1 to 254");
     insta::assert_snapshot!(
         error("[[server]]\nid = 1\n[[server]]\nid = 1\n"),
         @"error: server[1].id = 1: another server has the same id"

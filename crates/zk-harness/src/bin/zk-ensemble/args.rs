@@ -153,7 +153,7 @@ pub(crate) struct Servers {
     reason = "each is an option of its own on the command line"
 )]
 pub(crate) struct UpArgs {
-    /// The number of servers, 1 to 255 [default: 3].
+    /// The number of servers, 1 to 254 [default: 3].
     #[arg(long, short = 'n')]
     pub(crate) servers: Option<usize>,
     /// How the servers run [default: processes].
