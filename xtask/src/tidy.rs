@@ -24,7 +24,7 @@ const PURE_FILES: &[(&str, usize)] = &[
     ("crates/zk-barrier", 2),
     ("crates/zk-cache", 5),
     ("crates/zk-config", 6),
-    ("crates/zk-core", 13),
+    ("crates/zk-core", 12),
     ("crates/zk-counter", 2),
     ("crates/zk-discovery", 12),
     ("crates/zk-fault-proxy", 20),
@@ -36,7 +36,7 @@ const PURE_FILES: &[(&str, usize)] = &[
     ("crates/zk-provision", 2),
     ("crates/zk-queue", 11),
     ("crates/zk-sim", 19),
-    ("crates/zk-wire", 10),
+    ("crates/zk-wire", 31),
     ("crates/zk-zookeeper-client", 1),
     ("examples/master-workers", 2),
 ];

@@ -150,7 +150,7 @@ mod tests {
 
     fn batch(bytes: usize) -> EventBatch {
         let path = NodePath::parse("/a").unwrap();
-        let node = Node::new(path.as_str(), &Stat::zeroed(), Some(&vec![0; bytes]));
+        let node = Node::new(path.as_str(), &Stat::default(), Some(&vec![0; bytes]));
         EventBatch {
             events: vec![Event::Created(node)],
             snapshot: Snapshot::empty_at(path),

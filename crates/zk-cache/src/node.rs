@@ -76,20 +76,22 @@ impl Node {
     /// the last read: a watch on a node does not report their changes.
     /// The children themselves are up to date, see [`Snapshot::children`](crate::Snapshot::children).
     pub fn stat(&self) -> Stat {
-        let mut stat = Stat::zeroed();
-        stat.czxid = self.czxid();
-        stat.mzxid = self.mzxid();
-        stat.pzxid = self.number(PZXID);
-        stat.ctime = to_time(self.number(CTIME));
-        stat.mtime = to_time(self.number(MTIME));
         let owner = self.number(OWNER);
-        stat.ephemeral_owner = (owner != 0).then(|| SessionId::from_i64(owner));
-        [stat.version, stat.cversion] = unpack_pair(self.number(VERSIONS));
+        let [version, cversion] = unpack_pair(self.number(VERSIONS));
         let [aversion, num_children] = unpack_pair(self.number(ACL_AND_CHILDREN));
-        stat.aversion = aversion;
-        stat.num_children = num_children.cast_unsigned();
-        stat.data_length = self.lengths().data;
-        stat
+        Stat {
+            czxid: self.czxid(),
+            mzxid: self.mzxid(),
+            pzxid: self.number(PZXID),
+            ctime: to_time(self.number(CTIME)),
+            mtime: to_time(self.number(MTIME)),
+            version,
+            cversion,
+            aversion,
+            ephemeral_owner: (owner != 0).then(|| SessionId::from_i64(owner)),
+            data_length: self.lengths().data,
+            num_children: num_children.cast_unsigned(),
+        }
     }
 
     /// Returns whether both are the same node, and not one that was created again under the same path.
@@ -251,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_node_has_what_was_read() {
-        let mut stat = Stat::zeroed();
+        let mut stat = Stat::default();
         let nodes = [("/", None), ("/a", Some("")), ("/a/é", Some("data"))];
         for (at, (path, data)) in nodes.into_iter().enumerate() {
             stat.czxid = 1 << 40;
@@ -277,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_node_takes_88_bytes_with_its_path_and_data() {
-        let node = Node::new("/cache/d12/n1234567", &Stat::zeroed(), Some(&[0; 100]));
+        let node = Node::new("/cache/d12/n1234567", &Stat::default(), Some(&[0; 100]));
         assert_eq!(node.bytes(), 88 + 19 + 100);
     }
 }

@@ -795,7 +795,7 @@ impl Reducer {
                 left_out = exceeded;
             } else if self.content == Content::NamesOnly {
                 if !self.exceeds_child_limit(&child) {
-                    self.store_node(&child, &Stat::zeroed(), None);
+                    self.store_node(&child, &Stat::default(), None);
                 }
             } else if is_resync || !is_known {
                 self.check(child, is_resync);

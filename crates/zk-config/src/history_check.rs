@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     fn stat(czxid: i64, mzxid: i64) -> Stat {
-        let mut stat = Stat::zeroed();
+        let mut stat = Stat::default();
         (stat.czxid, stat.mzxid) = (czxid, mzxid);
         stat
     }

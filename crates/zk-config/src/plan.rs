@@ -132,9 +132,11 @@ mod tests {
     use super::*;
 
     fn found(version: i32, mzxid: i64) -> NodeContent {
-        let mut stat = Stat::zeroed();
-        stat.version = version;
-        stat.mzxid = mzxid;
+        let stat = Stat {
+            version,
+            mzxid,
+            ..Stat::default()
+        };
         NodeContent {
             data: b"old".to_vec(),
             stat,

@@ -8,7 +8,7 @@ use futures_util::future::{join_all, try_join_all};
 use tokio::time::Instant;
 use zk_core::outcome::Verdict;
 use zk_core::{
-    Acl, Create, CreateMode, Error, ErrorClass, ErrorKind, NodePath, OpResult, Session, Stat,
+    Acl, Create, CreateMode, Error, ErrorClass, ErrorKind, MultiResult, NodePath, Session, Stat,
 };
 
 use crate::error::PublishError;
@@ -306,7 +306,7 @@ impl Publication {
     }
 
     /// Commits all steps in one transaction.
-    async fn commit(&self, attempt: &Attempt) -> Result<Vec<OpResult>, Error> {
+    async fn commit(&self, attempt: &Attempt) -> Result<Vec<MultiResult>, Error> {
         let mut transaction = self.session.transaction();
         for purpose in self.operations(attempt) {
             let at = match purpose {
@@ -564,7 +564,7 @@ impl Publication {
     async fn published(
         &self,
         attempt: &Attempt,
-        changed: Vec<OpResult>,
+        changed: Vec<MultiResult>,
     ) -> Result<Vec<Published>, PublishError> {
         let mut changed = changed.into_iter();
         let mut by_key: Vec<_> = self.keys.iter().map(|_| None).collect();
@@ -580,14 +580,16 @@ impl Publication {
             let (step, state) = (attempt.steps[at], &attempt.states[at]);
             let stat = match changed {
                 Some(
-                    OpResult::Set(stat)
-                    | OpResult::Created {
+                    MultiResult::Set(stat)
+                    | MultiResult::Created {
                         stat: Some(stat), ..
                     },
                 ) => Some(stat),
-                Some(OpResult::Created { stat: None, .. }) => self.stat_of_created(&key.path).await,
-                Some(OpResult::Checked) => state.found.as_ref().map(|found| found.stat),
-                Some(OpResult::Deleted) | None => None,
+                Some(MultiResult::Created { stat: None, .. }) => {
+                    self.stat_of_created(&key.path).await
+                }
+                Some(MultiResult::Checked) => state.found.as_ref().map(|found| found.stat),
+                Some(MultiResult::Deleted) | None => None,
             };
             all.push(Published {
                 path: key.path.clone(),
@@ -652,9 +654,6 @@ fn is_write_conflict(error: &Error) -> bool {
 /// Numbers the history entries of this process.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-const PLAIN: CreateMode = CreateMode::Persistent {
-    sequential: false,
-    ttl: None,
-};
+const PLAIN: CreateMode = CreateMode::Persistent;
 /// The pause between two reads after a lost reply. Each read also waits for a connection.
 const PAUSE: Duration = Duration::from_millis(20);

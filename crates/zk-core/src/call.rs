@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use zk_wire::NodePath;
+
 use crate::deadline::Deadline;
 use crate::engine::Engine;
 use crate::engine::catch_up::CatchUp;
 use crate::engine::fresh_read::read_fresh;
 use crate::error::{Error, ErrorClass, ErrorKind, Operation};
-use crate::path::NodePath;
 use crate::session_handle::SessionHandle;
 use crate::transport::{Request, Response, TransportError};
 
@@ -103,7 +104,7 @@ impl Call {
         self.deadline
     }
 
-    /// Returns the path below the chroot for a path below the namespace.
+    /// Returns the path that the servers know for a path below the namespace.
     pub(crate) fn wire(&self, path: &NodePath) -> NodePath {
         self.session.defaults().wire(path)
     }
@@ -379,10 +380,9 @@ impl Call {
 
     /// Returns how many bytes the chroot and the namespace add to each path on the wire.
     pub(crate) fn prefix_len(&self) -> usize {
-        let chroot = self.engine().servers.chroot().as_str().len();
         match &self.session.defaults().namespace {
-            namespace if namespace.is_root() => chroot,
-            namespace => chroot + namespace.as_str().len(),
+            namespace if namespace.is_root() => 0,
+            namespace => namespace.as_str().len(),
         }
     }
 
@@ -431,9 +431,9 @@ impl Call {
                 ))
                 .caused_by(Some(why.clone())),
             TransportError::Ended(ending) | TransportError::NotSent(ending) if in_doubt => {
-                error(ending.kind()).maybe_applied()
+                error((*ending).into()).maybe_applied()
             }
-            TransportError::Ended(ending) | TransportError::NotSent(ending) => error(ending.kind()),
+            TransportError::Ended(ending) | TransportError::NotSent(ending) => error((*ending).into()),
             TransportError::TakenBack | TransportError::Unanswered => {
                 error(unknown(ErrorKind::TimedOut))
             }

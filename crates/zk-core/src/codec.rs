@@ -36,8 +36,7 @@
 //! Pure: no I/O and no clock.
 
 use std::fmt;
-
-use crate::path::NodePath;
+use zk_wire::NodePath;
 
 mod foreign_text;
 #[cfg(feature = "gzip")]

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use zk_wire::Host;
 
-use crate::connect_string::{ConnectString, ServerAddress};
 use crate::deadline::Deadline;
 use crate::join_all::join_all;
 
@@ -22,7 +22,7 @@ pub struct ConnectDiagnosis {
 /// A server that was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Tried {
-    server: ServerAddress,
+    server: Host,
     /// The address, if the server was named otherwise.
     address: Option<SocketAddr>,
     finding: Finding,
@@ -31,7 +31,7 @@ struct Tried {
 impl ConnectDiagnosis {
     /// Returns every server that was tried, with a description of the reason. A name with several addresses is there once
     /// for each, and the description begins with the address.
-    pub fn servers(&self) -> impl Iterator<Item = (&ServerAddress, String)> {
+    pub fn servers(&self) -> impl Iterator<Item = (&Host, String)> {
         let described = |tried: &Tried| match tried.address {
             Some(address) => format!("({address}) {}", tried.finding),
             None => tried.finding.to_string(),
@@ -89,13 +89,12 @@ impl fmt::Display for Finding {
 
 /// Checks all servers concurrently, for at most `allowed`.
 pub(crate) async fn diagnose(
-    connect: &ConnectString,
+    servers: &[Host],
     waited: Duration,
     allowed: Duration,
 ) -> ConnectDiagnosis {
     let deadline = Deadline::after(allowed);
-    let servers = connect.servers().iter();
-    let tried = join_all(servers.map(|server| check_all(server, deadline))).await;
+    let tried = join_all(servers.iter().map(|server| check_all(server, deadline))).await;
     ConnectDiagnosis {
         waited,
         servers: tried.into_iter().flatten().collect(),
@@ -103,13 +102,13 @@ pub(crate) async fn diagnose(
 }
 
 /// Checks each address of a server, all at once.
-async fn check_all(server: &ServerAddress, deadline: Deadline) -> Vec<Tried> {
+async fn check_all(server: &Host, deadline: Deadline) -> Vec<Tried> {
     let tried = |address, finding| Tried {
         server: server.clone(),
         address,
         finding,
     };
-    let found = tokio::net::lookup_host((server.host(), server.port()));
+    let found = tokio::net::lookup_host((server.name.as_str(), server.port));
     let addresses = match deadline.bound(found).await {
         Some(Ok(addresses)) => addresses.collect::<Vec<_>>(),
         Some(Err(error)) => return vec![tried(None, Finding::NotResolved(error.to_string()))],
@@ -120,7 +119,7 @@ async fn check_all(server: &ServerAddress, deadline: Deadline) -> Vec<Tried> {
     };
     let findings = addresses.iter().map(|address| check(*address, deadline));
     let findings = join_all(findings).await;
-    let is_name = server.host().parse::<IpAddr>().is_err();
+    let is_name = server.name.parse::<IpAddr>().is_err();
     let found = addresses.into_iter().zip(findings);
     let found = found.map(|(address, finding)| tried(is_name.then_some(address), finding));
     found.collect()

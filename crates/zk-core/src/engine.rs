@@ -10,15 +10,15 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::connect_string::ConnectString;
 use crate::counters::Counters;
 use crate::error::ErrorKind;
 use crate::lease_clock;
 use crate::lease_proof::LeaseProof;
 use crate::transport::{
-    Answer, Bytes, Link, LinkReceiver, Phase, Request, Response, ServerRole, SessionEnd, Transport,
+    Answer, Link, LinkReceiver, Phase, Request, Response, ServerRole, SessionEnd, Transport,
     TransportError,
 };
+use zk_wire::{ConnectString, Credentials, Release};
 
 pub(crate) mod catch_up;
 pub(crate) mod cleanup;
@@ -82,7 +82,7 @@ impl Engine {
     /// Returns whether servers are [taken to be](Transport::assumed_release) older than this release.
     pub(crate) fn is_older_than(&self, major: u16, minor: u16) -> bool {
         let assumed = self.transport.assumed_release();
-        assumed.is_some_and(|assumed| assumed < (major, minor))
+        assumed.is_some_and(|assumed| assumed < Release::new(major, minor, 0))
     }
 
     pub(crate) fn link(&self) -> LinkReceiver {
@@ -248,8 +248,8 @@ impl Engine {
     }
 
     /// Adds credentials, and waits until a server has accepted them.
-    pub(crate) async fn add_auth(&self, scheme: &str, data: Bytes) -> Result<(), TransportError> {
-        let accepted = self.transport.add_auth(scheme, data).await;
+    pub(crate) async fn add_auth(&self, credentials: Credentials) -> Result<(), TransportError> {
+        let accepted = self.transport.add_auth(credentials).await;
         self.note_end(&accepted);
         accepted
     }
@@ -257,10 +257,9 @@ impl Engine {
     /// Adds credentials in place of others, as [`add_auth`](Self::add_auth) does.
     pub(crate) async fn replace_auth(
         &self,
-        scheme: &str,
-        data: Bytes,
+        credentials: Credentials,
     ) -> Result<(), TransportError> {
-        let accepted = self.transport.replace_auth(scheme, data).await;
+        let accepted = self.transport.replace_auth(credentials).await;
         self.note_end(&accepted);
         accepted
     }
@@ -372,21 +371,14 @@ impl Answerer {
     fn of(request: &Request) -> Self {
         match request {
             Request::Create(_)
+            | Request::Create2(_)
             | Request::Delete { .. }
-            | Request::Set { .. }
+            | Request::SetData { .. }
             | Request::SetAcl { .. }
-            | Request::Transaction(_) => Self::Quorum,
+            | Request::Multi(_) => Self::Quorum,
             Request::Sync { .. } => Self::Leader,
-            Request::Get { .. }
-            | Request::Exists { .. }
-            | Request::List { .. }
-            | Request::GetAcl { .. }
-            | Request::AddWatch { .. }
-            | Request::MultiRead(_)
-            | Request::WhoAmI
-            | Request::Ephemerals { .. }
-            | Request::CountBelow { .. }
-            | Request::GetConfig => Self::Server,
+            // Others prove no more than that a server has answered.
+            _ => Self::Server,
         }
     }
 

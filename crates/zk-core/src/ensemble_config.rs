@@ -6,9 +6,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-use zk_wire::Host;
-
-use crate::connect_string::{ConnectString, ServerAddress};
+use zk_wire::{ConnectString, Host};
 
 /// The newest configuration that an application's sessions have seen, and which of its servers are used.
 #[derive(Debug, Clone)]
@@ -23,16 +21,16 @@ pub(crate) enum ServerFilter {
     /// Those whose names are in the domain of a name of the connect string, and those of the connect string itself.
     SameDomain,
     /// Those that the application names.
-    Application(Arc<dyn Fn(&ServerAddress) -> bool + Send + Sync>),
+    Application(Arc<dyn Fn(&Host) -> bool + Send + Sync>),
 }
 
 impl ServerFilter {
     /// Returns whether a server is used beside those of the connect string.
-    pub(crate) fn accepts(&self, server: &ServerAddress, connect_string: &[Host]) -> bool {
+    pub(crate) fn accepts(&self, server: &Host, connect_string: &[Host]) -> bool {
         match self {
             Self::SameDomain => connect_string
                 .iter()
-                .any(|known| *known == server.0 || is_same_domain(&known.name, server.host())),
+                .any(|known| known == server || is_same_domain(&known.name, &server.name)),
             Self::Application(accepts) => accepts(server),
         }
     }
@@ -63,20 +61,20 @@ fn is_same_domain(one: &str, other: &str) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct NewestServers {
     version: Option<i64>,
-    addresses: Vec<ServerAddress>,
+    addresses: Vec<Host>,
 }
 
 impl NewestServers {
     /// Replaces the servers unless they are of an older version: a server lags.
     ///
     /// Those of the same version may differ: until the first reconfiguration it is 0, whatever the servers' files say.
-    pub(crate) fn update(&mut self, version: Option<i64>, addresses: Vec<ServerAddress>) {
+    pub(crate) fn update(&mut self, version: Option<i64>, addresses: Vec<Host>) {
         if version >= self.version {
             *self = Self { version, addresses };
         }
     }
 
-    pub(crate) fn addresses(&self) -> &[ServerAddress] {
+    pub(crate) fn addresses(&self) -> &[Host] {
         &self.addresses
     }
 }
@@ -116,7 +114,7 @@ impl EnsembleConfig {
     /// These are the ports without encryption.
     ///
     /// The format is that of [`zookeeperReconfig`](https://zookeeper.apache.org/doc/r3.9.3/zookeeperReconfig.html).
-    pub fn client_addresses(&self) -> Vec<ServerAddress> {
+    pub fn client_addresses(&self) -> Vec<Host> {
         let lines = self.text.lines().filter(|line| line.starts_with("server."));
         let addresses = lines.map(|line| client_address(line.trim()));
         addresses.collect::<Option<_>>().unwrap_or_default()
@@ -124,7 +122,7 @@ impl EnsembleConfig {
 }
 
 /// Parses `server.<id>=<host>:<port>:<port>[|…][:<role>];[<client host>:]<client port>`.
-fn client_address(line: &str) -> Option<ServerAddress> {
+fn client_address(line: &str) -> Option<Host> {
     let (peers, clients) = line.split_once('=')?.1.split_once(';')?;
     // Newer servers may append the address of their encrypted port.
     let client = clients.split([';', '|']).next()?.trim();
@@ -136,8 +134,8 @@ fn client_address(line: &str) -> Option<ServerAddress> {
         client.to_owned()
     };
     let parsed: ConnectString = address.parse().ok()?;
-    match parsed.servers() {
-        [address] if parsed.chroot().is_root() => Some(address.clone()),
+    match &parsed.hosts[..] {
+        [address] if parsed.chroot.is_root() => Some(address.clone()),
         _ => None,
     }
 }
@@ -188,7 +186,7 @@ mod tests {
                 name: name.to_owned(),
                 port: 2181,
             };
-            filter.accepts(&ServerAddress(host(server)), &[host(known)])
+            filter.accepts(&host(server), &[host(known)])
         };
         for (known, server) in [
             ("zk1.prod.example.org", "zk4.prod.example.org"),
@@ -212,20 +210,20 @@ mod tests {
         ] {
             assert!(!accepts(known, server), "{known} {server}");
         }
-        let other_port = ServerAddress(Host {
+        let other_port = Host {
             name: "127.0.0.1".to_owned(),
             port: 24200,
-        });
+        };
         let known = Host {
             name: "127.0.0.1".to_owned(),
             port: 2181,
         };
         assert!(!filter.accepts(&other_port, &[known]));
-        let chosen = ServerFilter::Application(Arc::new(|server| server.port() == 2181));
-        let any = ServerAddress(Host {
+        let chosen = ServerFilter::Application(Arc::new(|server: &Host| server.port == 2181));
+        let any = Host {
             name: "evil".to_owned(),
             port: 2181,
-        });
+        };
         assert!(chosen.accepts(&any, &[]));
     }
 

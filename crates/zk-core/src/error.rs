@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::path::{NodePath, ParsePathError};
+use zk_wire::{NodePath, ParsePathError, SessionEnd};
 
 /// An operation failed.
 ///
@@ -278,6 +278,17 @@ pub enum ErrorKind {
     AuthRequired,
     /// The session was closed.
     SessionClosed,
+}
+
+impl From<SessionEnd> for ErrorKind {
+    fn from(end: SessionEnd) -> Self {
+        match end {
+            SessionEnd::Expired => Self::SessionExpired,
+            SessionEnd::AuthFailed => Self::AuthFailed,
+            SessionEnd::AuthRequired => Self::AuthRequired,
+            SessionEnd::Closed | SessionEnd::RuntimeEnded => Self::SessionClosed,
+        }
+    }
 }
 
 impl ErrorKind {

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
+use zk_wire::{IntoNodePath, NodePath};
 
 use crate::deadline::Deadline;
 use crate::engine::cleanup::{CleanupOnDrop, Job};
@@ -26,10 +27,9 @@ use crate::error::{Error, ErrorClass, ErrorKind, Operation};
 use crate::operation::{OperationFuture, Transaction};
 use crate::outcome::was_token_used;
 use crate::owned_node::OwnedNode;
-use crate::path::{IntoNodePath, NodePath};
 use crate::retry::RetryPolicy;
 use crate::session::Session;
-use crate::transport::{Bytes, CreateMode, CreateRequest, Op, OpResult};
+use crate::transport::{CreateMode, MultiOp, MultiResult, NewNode, NodeData, child_of};
 
 /// Commits transactions exactly once, with a pool of idempotency tokens: one for each transaction in flight.
 ///
@@ -86,7 +86,7 @@ struct Token {
 )]
 pub enum Committed {
     /// Each operation had this result.
-    Answered(Vec<OpResult>),
+    Answered(Vec<MultiResult>),
     /// The results of the operations were in a reply that was lost.
     Applied,
 }
@@ -244,9 +244,9 @@ impl IdempotencyTokens {
     ) -> Result<Committed, CommitError> {
         loop {
             let path = token.node.path();
-            let write = Op::Set {
+            let write = MultiOp::SetData {
                 path: self.0.session.handle().defaults().wire(path),
-                data: Bytes::default(),
+                data: NodeData::default(),
                 version: Some(token.version),
             };
             let sending = Box::pin(send(&transaction, path, write, doubt.clone(), deadline));
@@ -317,7 +317,7 @@ impl IdempotencyTokens {
 
 impl Committed {
     /// Returns the results of the operations, in their order; none if they were lost.
-    pub fn results(&self) -> &[OpResult] {
+    pub fn results(&self) -> &[MultiResult] {
         match self {
             Self::Answered(results) => results,
             Self::Applied => &[],
@@ -416,12 +416,12 @@ impl Transaction {
 async fn commit_marked(transaction: &Transaction, under: &NodePath) -> Result<Committed, Error> {
     let session = transaction.session();
     let prefix = format!("_c_{}-", session.engine().new_id());
-    let path = under.child(&format!("{prefix}marker"));
+    let path = child_of(under, &format!("{prefix}marker"));
     let wire = session.defaults().wire(&path);
-    let create = Op::Create(CreateRequest {
+    let create = MultiOp::Create2(NewNode {
         path: wire.clone(),
-        data: Bytes::default(),
-        mode: CreateMode::Ephemeral { sequential: false },
+        data: NodeData::default(),
+        mode: CreateMode::Ephemeral,
         acl: session.defaults().acl.clone(),
     });
     let is_ephemeral = true;
@@ -451,12 +451,12 @@ async fn commit_marked(transaction: &Transaction, under: &NodePath) -> Result<Co
 async fn send(
     transaction: &Transaction,
     path: &NodePath,
-    token: Op,
+    token: MultiOp,
     mut doubt: Option<Error>,
     deadline: Deadline,
 ) -> Result<(Committed, Option<LeaderTimestamp>), Error> {
     let engine = transaction.session().engine();
-    let is_new = matches!(token, Op::Create(_));
+    let is_new = matches!(token, MultiOp::Create2(_));
     let attempt_timeout = transaction.session().defaults().operation_timeout;
     let mut attempts = 0;
     loop {
@@ -467,9 +467,9 @@ async fn send(
         let error = match attempt.timeout(timeout).attempt().await {
             Ok(mut results) => {
                 let time = match results.remove(0) {
-                    OpResult::Set(stat) => Some(stat.mtime),
-                    OpResult::Created { stat, .. } => stat.map(|stat| stat.ctime),
-                    OpResult::Checked | OpResult::Deleted => None,
+                    MultiResult::Set(stat) => Some(stat.mtime),
+                    MultiResult::Created { stat, .. } => stat.map(|stat| stat.ctime),
+                    MultiResult::Checked | MultiResult::Deleted => None,
                 };
                 let timestamp = time.map(|time| LeaderTimestamp::new(sent, time));
                 return Ok((Committed::Answered(results), timestamp));

@@ -121,21 +121,17 @@
 //! handles may be dropped anywhere. Threads without a runtime use the module `blocking`, behind the feature of that
 //! name, for this crate and for all recipes.
 
-mod acl;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod call;
 pub mod codec;
 mod connect_diagnosis;
-mod connect_string;
 mod counters;
-mod credentials;
 mod deadline;
 mod engine;
 mod ensemble_config;
 mod error;
 mod idempotency_tokens;
-mod identity;
 mod join_all;
 mod kept;
 mod lease_clock;
@@ -146,7 +142,6 @@ mod metrics;
 mod operation;
 pub mod outcome;
 mod owned_node;
-mod path;
 mod persistent_node;
 mod retry;
 mod sequence;
@@ -155,27 +150,21 @@ mod session_defaults;
 mod session_handle;
 mod session_source;
 mod sessions;
-mod stat;
 mod state;
 mod subscription;
 mod supervisor;
-#[cfg(feature = "tls")]
-mod tls;
 mod tracker;
 pub mod transport;
 mod update;
 mod update_data;
 mod watch;
 
-pub use acl::{Acl, AclEntry, Permissions};
 pub use bytes::Bytes;
 pub use connect_diagnosis::ConnectDiagnosis;
-pub use connect_string::{ConnectString, ParseConnectStringError, ServerAddress};
 pub use counters::Counts;
 pub use ensemble_config::EnsembleConfig;
 pub use error::{Error, ErrorClass, ErrorKind, Operation};
 pub use idempotency_tokens::{CommitError, Committed, IdempotencyTokens, LeaderTimestamp};
-pub use identity::Identity;
 pub use kept::{Kept, SessionBound};
 pub use listener::{Listener, ListenerEnd};
 #[cfg(feature = "metrics")]
@@ -186,7 +175,6 @@ pub use operation::{
     ReadMany, Set, SetAcl, Sync, Transaction, WaitForCreation, WaitForDeletion, WhoAmI,
 };
 pub use owned_node::{CreateClaimed, CreateOwned, OwnedNode, ReplaceError};
-pub use path::{IntoNodePath, NodePath, ParsePathError};
 pub use persistent_node::{
     PersistentNode, PersistentNodeError, PersistentNodeOptions, PersistentNodeProblem,
     PersistentNodeState, PresentNode,
@@ -197,20 +185,19 @@ pub use session::builder::{ConnectError, SessionBuilder};
 pub use session::{Session, SessionLease, Standby};
 pub use session_source::SessionSource;
 pub use sessions::{RunError, Sessions, SessionsEnd};
-pub use stat::{SessionId, Stat};
 pub use state::{ConnectionState, StateChanges};
 pub use subscription::{Subscribe, Subscription};
-#[cfg(feature = "tls")]
-pub use tls::CertificateRefusal;
-#[cfg(feature = "tls")]
-pub use tls::Tls;
-#[cfg(feature = "tls")]
-pub use tls::TlsFailure;
 pub use tracker::{NodeTracker, Tracked, TrackedNode};
-pub use transport::{CreateMode, OpResult, SessionEnd, WatchEvent};
+pub use transport::WatchEvent;
 pub use update::Update;
 pub use update_data::{UpdateData, Updated};
 pub use watch::Watch;
+/// The client below a session, whose settings [`SessionBuilder::config`] takes: hosts, certificates, SASL, limits.
+pub use zk_wire as wire;
+pub use zk_wire::{
+    Acl, AclEntry, ConnectString, CreateMode, Host, Identity, IntoNodePath, MultiResult, NodePath,
+    ParseConnectStringError, ParsePathError, Permissions, SessionEnd, SessionId, Stat,
+};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -10,9 +10,9 @@
 //!
 //! Pure: no I/O and no clock.
 
-use crate::acl::Acl;
+use zk_wire::{Acl, SessionId, Stat};
+
 use crate::error::ErrorKind;
-use crate::stat::{SessionId, Stat};
 
 /// The outcome of a write, as a node shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use zk_wire::{NodePath, Stat};
+
 use crate::engine::cleanup::Job;
 use crate::error::{Error, ErrorClass, ErrorKind, Operation};
 use crate::operation::{Create, OperationFuture};
-use crate::path::NodePath;
 use crate::session::Session;
-use crate::stat::Stat;
 
 impl Create {
     /// Like [`protected`](Self::protected), and returns a handle that removes the node when it is dropped.

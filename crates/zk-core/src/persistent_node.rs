@@ -4,8 +4,8 @@ use std::fmt;
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use zk_wire::{IntoNodePath, ParsePathError};
 
-use crate::path::{IntoNodePath, ParsePathError};
 use crate::session_source::SessionSource;
 
 mod conflict;

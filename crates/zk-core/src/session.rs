@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use zk_wire::{
+    Acl, ConnectString, Credentials, IntoNodePath, NodePath, ParsePathError, SessionId, Stat,
+};
 
-use crate::acl::Acl;
 use crate::call::Call;
-use crate::connect_string::ConnectString;
 use crate::counters::Counts;
-use crate::credentials::Credentials;
 use crate::deadline::Deadline;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Operation};
@@ -17,11 +17,9 @@ use crate::operation::{
     OperationFuture, ReadMany, Set, SetAcl, Sync, Target, Transaction, WaitForCreation,
     WaitForDeletion, WhoAmI,
 };
-use crate::path::{IntoNodePath, NodePath, ParsePathError};
 use crate::retry::RetryPolicy;
 use crate::session_defaults::SessionDefaults;
 use crate::session_handle::SessionHandle;
-use crate::stat::{SessionId, Stat};
 use crate::state::{ConnectionState, StateChanges};
 use crate::subscription::Subscribe;
 use crate::tracker::{self, NodeTracker};
@@ -153,8 +151,16 @@ impl Session {
     }
 
     /// Returns the namespace of this view, relative to the chroot.
-    pub fn namespace(&self) -> &NodePath {
-        &self.defaults().namespace
+    pub fn namespace(&self) -> NodePath {
+        // It is never elsewhere.
+        let namespace = &self.defaults().namespace;
+        let below_chroot = namespace.relative_to(&self.servers().chroot);
+        below_chroot.unwrap_or_else(|| namespace.clone())
+    }
+
+    /// Returns a path of this view as the servers know it: below the chroot and the namespace.
+    pub fn server_path(&self, path: &NodePath) -> NodePath {
+        self.defaults().wire(path)
     }
 
     /// Returns the ACL of the nodes that this view creates.
@@ -355,7 +361,7 @@ impl Session {
     /// A fatal error when the session is over, or being closed.
     pub async fn connected(&self) -> Result<(), Error> {
         let connected = self.engine().connected().await;
-        connected.map_err(|end| Error::new(Operation::Connect, None, end.kind()))
+        connected.map_err(|end| Error::new(Operation::Connect, None, end.into()))
     }
 
     /// Moves the session to one of the servers that is chosen at random, each with the same chance, which may be the present
@@ -392,7 +398,9 @@ impl Session {
     ///
     /// Safe: credentials that were added stay.
     pub async fn add_auth(&self, scheme: &str, data: impl Into<Vec<u8>>) -> Result<(), Error> {
-        self.add_credentials(Credentials::new(scheme, data)).await
+        let credentials = Credentials::new(scheme, data.into());
+        self.authenticated(self.engine().add_auth(credentials))
+            .await
     }
 
     /// Adds credentials as [`add_auth`](Self::add_auth) does, in place of all others of their scheme: later connections do
@@ -407,8 +415,8 @@ impl Session {
     /// As [`add_auth`](Self::add_auth), which has the same cancel safety; and [`Unsupported`](ErrorKind::Unsupported) over
     /// a transport that does not have this.
     pub async fn replace_auth(&self, scheme: &str, data: impl Into<Vec<u8>>) -> Result<(), Error> {
-        let data = Credentials::new(scheme, data).data;
-        self.authenticated(self.engine().replace_auth(scheme, data))
+        let credentials = Credentials::new(scheme, data.into());
+        self.authenticated(self.engine().replace_auth(credentials))
             .await
     }
 
@@ -423,13 +431,8 @@ impl Session {
             let error = Error::new(Operation::AddAuth, None, ErrorKind::InvalidArgument);
             return Err(error.detail("the user must not be empty nor have a ':' in it"));
         }
-        self.add_credentials(Credentials::digest(user, password))
-            .await
-    }
-
-    async fn add_credentials(&self, credentials: Credentials) -> Result<(), Error> {
-        let Credentials { scheme, data } = credentials;
-        self.authenticated(self.engine().add_auth(&scheme, data))
+        let credentials = Credentials::digest(user, password);
+        self.authenticated(self.engine().add_auth(credentials))
             .await
     }
 
@@ -583,7 +586,7 @@ impl Session {
         self.engine().close();
         match deadline.bound(self.engine().ended()).await {
             Some(SessionEnd::Closed) => Ok(()),
-            Some(ending) => Err(Error::new(Operation::Close, None, ending.kind())),
+            Some(ending) => Err(Error::new(Operation::Close, None, ending.into())),
             None => Err(Error::new(Operation::Close, None, ErrorKind::TimedOut)
                 .attempts_made(1)
                 .detail(format!(

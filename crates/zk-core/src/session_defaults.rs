@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use crate::acl::Acl;
-use crate::path::NodePath;
+use zk_wire::{Acl, NodePath};
+
 use crate::retry::RetryPolicy;
 
 /// The namespace and the defaults of one handle of a session.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionDefaults {
+    /// What all paths are relative to: the chroot of the session, and below it the namespace of the handle.
     pub(crate) namespace: NodePath,
     pub(crate) acl: Acl,
     pub(crate) retry: RetryPolicy,
@@ -16,21 +17,16 @@ pub(crate) struct SessionDefaults {
 }
 
 impl SessionDefaults {
-    /// Returns the path below the chroot for a path below the namespace.
+    /// Returns the path that the servers know for a path below the namespace.
     pub(crate) fn wire(&self, path: &NodePath) -> NodePath {
-        if self.namespace.is_root() {
-            path.clone()
-        } else if path.is_root() {
-            self.namespace.clone()
-        } else {
-            self.namespace.below(path)
-        }
+        self.namespace.join_path(path)
     }
 
-    /// Returns the path below the namespace for a path below the chroot that [`wire`](Self::wire) returned, or for a
+    /// Returns the path below the namespace for a path of the servers that [`wire`](Self::wire) returned, or for a
     /// child of it.
     pub(crate) fn unwire(&self, path: &NodePath) -> NodePath {
-        path.above(&self.namespace)
+        path.relative_to(&self.namespace)
+            .unwrap_or_else(|| path.clone())
     }
 }
 

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::watch;
+use zk_wire::{ConnectString, SessionId};
 
-use crate::connect_string::ConnectString;
 use crate::engine::Engine;
 use crate::engine::cleanup::Cleanup;
 use crate::engine::concurrent_creates::ConcurrentCreates;
 use crate::engine::heartbeat::{self, Uses};
 use crate::engine::watch_manager::WatchManager;
 use crate::session_defaults::SessionDefaults;
-use crate::stat::SessionId;
 use crate::transport::Transport;
 
 /// A handle of a session. The session is abandoned when the last one is dropped.
@@ -46,9 +45,10 @@ impl SessionHandle {
     pub(crate) fn start(
         transport: Box<dyn Transport>,
         servers: ConnectString,
-        defaults: SessionDefaults,
+        mut defaults: SessionDefaults,
         asked: Option<Instant>,
     ) -> Self {
+        defaults.namespace = servers.chroot.join_path(&defaults.namespace);
         let engine = Arc::new(Engine::new(transport, servers, asked));
         Self {
             shared: Arc::new(Shared {

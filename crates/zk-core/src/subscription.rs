@@ -7,13 +7,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::Stream;
+use zk_wire::NodePath;
 
 use crate::engine::watch_manager::Registration;
 use crate::engine::watch_manager::update_buffer::UpdateBuffer;
 use crate::engine::watch_manager::watch_table::WatchScope;
 use crate::error::{ErrorKind, Operation};
 use crate::operation::{OperationFuture, Target};
-use crate::path::NodePath;
 use crate::transport::WatchEvent;
 use crate::update::{Kinds, Update};
 
@@ -193,7 +193,7 @@ impl Subscription {
         let update = std::task::ready!(self.buffer.poll_next(context));
         Poll::Ready(update.map(|update| match update {
             Update::Changed { path, event, zxid } => Update::Changed {
-                path: path.above(&self.namespace),
+                path: path.relative_to(&self.namespace).unwrap_or(path),
                 event,
                 zxid,
             },

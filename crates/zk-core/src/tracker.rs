@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use zk_wire::{NodePath, Stat};
 
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::operation::{Exists, Get, OperationFuture, Target};
-use crate::path::NodePath;
 use crate::session_handle::SessionHandle;
-use crate::stat::Stat;
 use crate::subscription::{Subscribe, Subscription};
 use crate::update::Update;
 

@@ -6,31 +6,22 @@
 
 use std::fmt;
 use std::pin::Pin;
-#[cfg(any(feature = "sasl", feature = "tls"))]
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::acl::Acl;
-use crate::connect_string::ConnectString;
-#[cfg(any(feature = "sasl", feature = "tls"))]
-use crate::connect_string::ServerAddress;
-use crate::credentials::Credentials;
-use crate::ensemble_config::TrackedServers;
+use zk_wire::{Acl, NodePath, SessionId, Stat};
+
 use crate::error::ErrorKind;
-use crate::identity::Identity;
-use crate::path::{NodePath, is_name};
-use crate::stat::{SessionId, Stat};
-#[cfg(feature = "tls")]
-use crate::tls::Tls;
-#[cfg(feature = "tls")]
-use crate::tls::TlsFailure;
 
 mod link;
 mod watching;
 pub(crate) mod wire;
 
-pub use link::{Link, LinkGone, LinkReceiver, LinkSender, Phase, SessionEnd};
+pub use link::{Link, LinkGone, LinkReceiver, LinkSender, Phase};
 pub use watching::{WatchEvent, WatchNotification, Watching};
+pub use zk_wire::{
+    CreateMode, Credentials, Identity, MultiOp, MultiRead, MultiResult, NewNode, NodeData,
+    ReadResult, Release, Request, SessionEnd,
+};
 
 /// A pending reply.
 ///
@@ -82,31 +73,6 @@ pub type Watched = Pin<Box<dyn Future<Output = WatchEvent> + Send + Sync>>;
 /// The reply to credentials.
 pub type Authenticating = Pin<Box<dyn Future<Output = Result<(), TransportError>> + Send>>;
 
-/// How to connect.
-pub(crate) struct ConnectOptions<'a> {
-    pub(crate) servers: &'a ConnectString,
-    pub(crate) session_timeout: Duration,
-    pub(crate) auth: &'a [Credentials],
-    pub(crate) allow_read_only: bool,
-    /// The release of the oldest server; `None` for 3.6 or later.
-    pub(crate) assumed_release: Option<(u16, u16)>,
-    /// The longest request in bytes; `None` for that of servers by default.
-    pub(crate) max_buffer: Option<usize>,
-    /// Those of the newest configuration of the ensemble, which the session is to follow.
-    pub(crate) tracked_servers: Option<&'a TrackedServers>,
-    #[cfg(feature = "tls")]
-    pub(crate) tls: Option<&'a Tls>,
-    /// Receives where and why the last encrypted connection failed.
-    #[cfg(feature = "tls")]
-    pub(crate) tls_failure: &'a Mutex<Option<(ServerAddress, TlsFailure)>>,
-    /// A user and a password.
-    #[cfg(feature = "sasl")]
-    pub(crate) sasl: Option<(&'a str, &'a str)>,
-    /// Receives which server has not proved last that it knows the password, and why.
-    #[cfg(feature = "sasl")]
-    pub(crate) unproved: &'a Mutex<Option<(ServerAddress, String)>>,
-}
-
 /// One ZooKeeper session on the wire. It tries each request once, on the current connection.
 ///
 /// The ensemble executes the requests of one session in the order in which they were sent.
@@ -142,9 +108,9 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
         DEFAULT_MAX_REQUEST
     }
 
-    /// The release of the oldest server, such as 3 and 4, as the application has [set](crate::SessionBuilder::assume_release)
-    /// it; `None`, the default, for 3.6 or later. The session asks for nothing that it lacks where it can do without.
-    fn assumed_release(&self) -> Option<(u16, u16)> {
+    /// The release of the oldest server, as the application has [set](crate::SessionBuilder::assume_release) it; `None`, the
+    /// default, for 3.6 or later. The session asks for nothing that it lacks where it can do without.
+    fn assumed_release(&self) -> Option<Release> {
         None
     }
 
@@ -158,16 +124,16 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
 
     /// Adds credentials to this and all later connections, and waits until a server has accepted them. By default they
     /// are refused with [`ErrorKind::Unsupported`].
-    fn add_auth(&self, scheme: &str, data: Bytes) -> Authenticating {
-        drop((scheme, data));
+    fn add_auth(&self, credentials: Credentials) -> Authenticating {
+        drop(credentials);
         let refused = TransportError::Refused(ErrorKind::Unsupported, None);
         Box::pin(std::future::ready(Err(refused)))
     }
 
     /// Adds credentials as [`add_auth`](Self::add_auth) does, in place of all others of their scheme, which later
     /// connections do not send. By default they are refused with [`ErrorKind::Unsupported`].
-    fn replace_auth(&self, scheme: &str, data: Bytes) -> Authenticating {
-        drop((scheme, data));
+    fn replace_auth(&self, credentials: Credentials) -> Authenticating {
+        drop(credentials);
         let refused = TransportError::Refused(ErrorKind::Unsupported, None);
         Box::pin(std::future::ready(Err(refused)))
     }
@@ -204,182 +170,6 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
 /// The default `jute.maxbuffer` of servers.
 pub(crate) const DEFAULT_MAX_REQUEST: usize = 0xf_ffff;
 
-/// A request, with paths below the chroot.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "transports handle each of these")]
-pub enum Request {
-    /// The reply is [`Response::Created`].
-    Create(CreateRequest),
-    /// The reply is [`Response::Deleted`].
-    Delete {
-        /// The node.
-        path: NodePath,
-        /// The version its data must have.
-        version: Option<i32>,
-    },
-    /// The reply is [`Response::Data`].
-    Get {
-        /// The node.
-        path: NodePath,
-        /// Whether to set a watch that fires when the data changes or the node is deleted.
-        watch: bool,
-    },
-    /// The reply is [`Response::Set`].
-    Set {
-        /// The node.
-        path: NodePath,
-        /// Its new data.
-        data: Bytes,
-        /// The version its data must have.
-        version: Option<i32>,
-    },
-    /// The reply is [`Response::Stat`].
-    Exists {
-        /// The node.
-        path: NodePath,
-        /// Whether to set a watch that fires when the node is created, changed or deleted.
-        watch: bool,
-    },
-    /// The reply is [`Response::Children`].
-    List {
-        /// The node.
-        path: NodePath,
-        /// Whether to set a watch that fires when a child is created or deleted, or the node is deleted.
-        watch: bool,
-    },
-    /// The reply is [`Response::Synced`].
-    Sync {
-        /// The node.
-        path: NodePath,
-    },
-    /// The reply is [`Response::Acl`].
-    GetAcl {
-        /// The node.
-        path: NodePath,
-    },
-    /// The reply is [`Response::Set`].
-    SetAcl {
-        /// The node.
-        path: NodePath,
-        /// Its new access rules.
-        acl: Acl,
-        /// The version the rules must have.
-        version: Option<i32>,
-    },
-    /// Applies all of these or none. The reply is [`Response::Committed`].
-    Transaction(Vec<Op>),
-    /// The reply is [`Response::Watching`]. Servers support it since 3.6 and require no permission.
-    AddWatch {
-        /// The node, which need not exist.
-        path: NodePath,
-        /// Whether the watch reports the creation, deletion and new data of this node and all nodes below it. Otherwise
-        /// it reports those of this node, and the creation and deletion of its children.
-        recursive: bool,
-    },
-    /// Reads several nodes, each with a result of its own. The reply is [`Response::Reads`]. Servers support it since
-    /// 3.6.
-    MultiRead(Vec<ReadOp>),
-    /// The reply is [`Response::Identities`]. Servers support it since 3.7.
-    WhoAmI,
-    /// Lists this session's ephemeral nodes. The reply is [`Response::Paths`]. Servers support it since 3.6.
-    Ephemerals {
-        /// What the paths begin with, a slash at least. It is a text: `/a` is also the beginning of `/ab`.
-        prefix: String,
-    },
-    /// Counts the nodes below a node. The reply is [`Response::Count`]. Servers support it since 3.6.
-    CountBelow {
-        /// The node.
-        path: NodePath,
-    },
-    /// Reads the configuration of the ensemble, which no chroot hides. The reply is [`Response::Data`]. Servers have it
-    /// since 3.5; older ones refuse the request with [`ErrorKind::NoNode`].
-    GetConfig,
-}
-
-/// One read of a [`Request::MultiRead`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "the protocol has these two")]
-pub enum ReadOp {
-    /// Reads the data of this node.
-    Data(NodePath),
-    /// Lists the children of this node.
-    Children(NodePath),
-}
-
-impl ReadOp {
-    /// Returns the node.
-    pub const fn path(&self) -> &NodePath {
-        match self {
-            Self::Data(path) | Self::Children(path) => path,
-        }
-    }
-}
-
-/// A node to create.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "transports destructure these")]
-pub struct CreateRequest {
-    /// Its path, to which a sequential mode adds a number.
-    pub path: NodePath,
-    /// Its data.
-    pub data: Bytes,
-    /// Its kind.
-    pub mode: CreateMode,
-    /// Its access rules, at least one.
-    pub acl: Acl,
-}
-
-/// One operation of a transaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "transports handle each of these")]
-pub enum Op {
-    /// Refuses the transaction unless the data of the node has this version; `None` for any version.
-    Check {
-        /// The node.
-        path: NodePath,
-        /// The version its data must have.
-        version: Option<i32>,
-    },
-    /// Creates a node.
-    Create(CreateRequest),
-    /// Replaces data.
-    Set {
-        /// The node.
-        path: NodePath,
-        /// Its new data.
-        data: Bytes,
-        /// The version its data must have.
-        version: Option<i32>,
-    },
-    /// Deletes a node.
-    Delete {
-        /// The node.
-        path: NodePath,
-        /// The version its data must have.
-        version: Option<i32>,
-    },
-}
-
-/// The kind of node to create.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "transports make each of these")]
-pub enum CreateMode {
-    /// The node stays until it is deleted.
-    Persistent {
-        /// Whether the server adds a number to the name.
-        sequential: bool,
-        /// How long it may stay unchanged and without children, from 1 to 2^40-1 ms.
-        ttl: Option<Duration>,
-    },
-    /// The node is deleted with its session.
-    Ephemeral {
-        /// Whether the server adds a number to the name.
-        sequential: bool,
-    },
-    /// The server deletes the node some time after its last child was deleted.
-    Container,
-}
-
 /// The server's reply to a request that it executed.
 #[expect(clippy::exhaustive_enums, reason = "transports make these")]
 pub enum Response {
@@ -395,7 +185,7 @@ pub enum Response {
     /// The data was read.
     Data {
         /// The data.
-        data: Bytes,
+        data: NodeData,
         /// The stat of the node.
         stat: Stat,
         /// The watch, if one was requested.
@@ -429,7 +219,7 @@ pub enum Response {
         stat: Stat,
     },
     /// The transaction was applied.
-    Committed(Vec<OpResult>),
+    Committed(Vec<MultiResult>),
     /// The persistent watch was set.
     Watching(Watching),
     /// Several nodes were read: one result for each, in the order of the request.
@@ -440,21 +230,6 @@ pub enum Response {
     Paths(Vec<NodePath>),
     /// A number of nodes.
     Count(u32),
-}
-
-/// The result of one read of a [`Request::MultiRead`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "the protocol has these two")]
-pub enum ReadResult {
-    /// The data was read.
-    Data {
-        /// The data.
-        data: Bytes,
-        /// The stat of the node.
-        stat: Stat,
-    },
-    /// The children were listed: their names, in no order.
-    Children(Vec<String>),
 }
 
 impl From<Result<Response, TransportError>> for Answer {
@@ -495,7 +270,7 @@ impl Response {
     pub(crate) fn keep_valid_names(&mut self) {
         let keep = |names: &mut Vec<String>| {
             names.retain(|name| {
-                let is_name = is_name(name);
+                let is_name = NodePath::is_name(name);
                 if !is_name {
                     tracing::warn!(name, "a child is left out, because it has no valid name");
                 }
@@ -546,23 +321,10 @@ impl Response {
     }
 }
 
-/// The result of one operation of a transaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "transports make these")]
-pub enum OpResult {
-    /// The version matched.
-    Checked,
-    /// The node was created.
-    Created {
-        /// Its path, with the number that the server added.
-        path: NodePath,
-        /// Its stat; servers before 3.8.1 return none here (ZOOKEEPER-4026).
-        stat: Option<Stat>,
-    },
-    /// The data was replaced.
-    Set(Stat),
-    /// The node was deleted.
-    Deleted,
+/// Returns the path of a child that a server listed. Those without a valid name were left out.
+pub(crate) fn child_of(parent: &NodePath, name: &str) -> NodePath {
+    let child = parent.join(name);
+    child.expect("the names of children are valid")
 }
 
 /// Why one attempt of a request failed.
@@ -628,45 +390,5 @@ impl TransportError {
     pub(crate) const fn invalid_reply(why: String) -> Self {
         let kind = ErrorKind::InvalidReply;
         Self::Unreadable { kind, why }
-    }
-}
-
-/// The data of a node. Cloning is cheap. Its debug output contains only the length.
-#[derive(Clone, PartialEq, Eq, Default)]
-pub struct Bytes(bytes::Bytes);
-
-impl Bytes {
-    /// Returns the bytes.
-    pub fn as_slice(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// Returns the bytes as those of the crate `bytes`, without a copy.
-    pub fn into_inner(self) -> bytes::Bytes {
-        self.0
-    }
-}
-
-impl From<bytes::Bytes> for Bytes {
-    fn from(bytes: bytes::Bytes) -> Self {
-        Self(bytes)
-    }
-}
-
-impl From<Vec<u8>> for Bytes {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self(bytes.into())
-    }
-}
-
-impl From<&[u8]> for Bytes {
-    fn from(bytes: &[u8]) -> Self {
-        Self(bytes::Bytes::copy_from_slice(bytes))
-    }
-}
-
-impl fmt::Debug for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", self.0.len())
     }
 }

@@ -1,6 +1,7 @@
 //! The updates of subscriptions.
 
-use crate::path::NodePath;
+use zk_wire::NodePath;
+
 use crate::transport::WatchEvent;
 
 /// What a [`Subscription`](crate::Subscription) reports.

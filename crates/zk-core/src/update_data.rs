@@ -5,16 +5,15 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
+use zk_wire::{IntoNodePath, NodePath, Stat};
 
 use crate::call::Call;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::idempotency_tokens::IdempotencyTokens;
 use crate::operation::{Create, OperationFuture, Target, Transaction, check_size, set};
-use crate::path::{IntoNodePath, NodePath};
 use crate::retry::{Jitter, RetryPolicy};
 use crate::session::Session;
-use crate::stat::Stat;
-use crate::transport::{OpResult, Request, Response};
+use crate::transport::{MultiResult, Request, Response};
 
 /// Replaces the data of a node by what a function makes of it; created by [`Session::update`].
 ///
@@ -361,7 +360,7 @@ async fn read(
     path: &NodePath,
     is_fresh: bool,
 ) -> Result<Option<(Bytes, i32, Option<Stat>)>, Error> {
-    let get = Request::Get {
+    let get = Request::GetData {
         path: call.wire(path),
         watch: false,
     };
@@ -403,7 +402,7 @@ async fn write(
         .results()
         .iter()
         .find_map(|result| match result {
-            OpResult::Set(stat) => Some(*stat),
+            MultiResult::Set(stat) => Some(*stat),
             _ => None,
         }))
 }

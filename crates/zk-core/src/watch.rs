@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use zk_wire::NodePath;
+
 use crate::call::Call;
 use crate::engine::one_shot_watches::{OneShotWatch, Wakeup};
-use crate::path::NodePath;
 use crate::transport::{WatchEvent, Watched};
 
 /// A one-shot watch; created by [`Get::watched`](crate::Get::watched) and similar methods.

@@ -210,8 +210,10 @@ mod tests {
 
     #[test]
     fn the_data_of_a_node_shows_what_it_is_used_for() {
-        let mut stat = Stat::zeroed();
-        stat.mzxid = 7;
+        let stat = Stat {
+            mzxid: 7,
+            ..Stat::default()
+        };
         let changed = SystemTime::UNIX_EPOCH;
         let of = |data: &[u8], names: &[&str]| {
             let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
@@ -244,7 +246,7 @@ mod tests {
     #[test]
     fn the_next_number_is_that_of_all_creations() {
         // Five were created, and three of them deleted: the server reports 5 * 2 - 2.
-        let mut stat = Stat::zeroed();
+        let mut stat = Stat::default();
         (stat.cversion, stat.num_children) = (8, 2);
         assert_eq!(
             purpose(b"", &stat, &[]),

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use zk_core::{CreateMode, Error, ErrorClass, ErrorKind, NodePath, OpResult, ParsePathError};
+use zk_core::{CreateMode, Error, ErrorClass, ErrorKind, MultiResult, NodePath, ParsePathError};
 
 use crate::error::LeadershipLoss;
 use crate::lease::LeaderLease;
@@ -272,10 +272,7 @@ where
             }
             Step::Replace { version } => lease.txn().set_version(path, data, version),
             Step::Create => {
-                let mode = CreateMode::Persistent {
-                    sequential: false,
-                    ttl: None,
-                };
+                let mode = CreateMode::Persistent;
                 let acl = lease.state().acl().cloned();
                 lease.txn().create_as(path, data, mode, acl)
             }
@@ -283,7 +280,7 @@ where
         match write.commit().await {
             Ok(results) => {
                 return Ok(match results.last() {
-                    Some(OpResult::Set(stat)) => stat.version,
+                    Some(MultiResult::Set(stat)) => stat.version,
                     _ => 0,
                 });
             }

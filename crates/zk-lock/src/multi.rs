@@ -229,7 +229,7 @@ async fn first_lost(guards: &[AnyGuard]) -> AcquireError {
 /// The order of the locks: by full path, then by servers.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct LockSortKey {
-    path: String,
+    path: NodePath,
     servers: Vec<String>,
 }
 
@@ -237,13 +237,8 @@ impl LockSortKey {
     fn of(lock: &AnyLock) -> Self {
         let session = lock.session();
         let servers = session.servers();
-        let parts = [servers.chroot(), session.namespace(), lock.path()];
-        let path = parts
-            .into_iter()
-            .filter(|part| !part.is_root())
-            .map(NodePath::as_str)
-            .collect();
-        let mut servers: Vec<_> = servers.servers().iter().map(ToString::to_string).collect();
+        let path = session.server_path(lock.path());
+        let mut servers: Vec<_> = servers.hosts.iter().map(ToString::to_string).collect();
         servers.sort();
         servers.dedup();
         Self { path, servers }

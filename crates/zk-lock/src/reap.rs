@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use zk_core::{CreateMode, Error, ErrorClass, NodePath, OpResult, Session};
+use zk_core::{CreateMode, Error, ErrorClass, MultiResult, NodePath, Session};
 
 use crate::conditional_delete::Removal;
 use crate::contender::Contender;
@@ -122,7 +122,7 @@ async fn leader_time(session: &Session, parent: &NodePath) -> Result<Option<Syst
         attempts += 1;
         let path = parent.join(&format!("_now_{}", session.id()));
         let path = path.expect("a session id is a part of a name");
-        let mode = CreateMode::Ephemeral { sequential: false };
+        let mode = CreateMode::Ephemeral;
         let asked = session
             .transaction()
             .create_as(&path, "", mode, None)
@@ -132,7 +132,7 @@ async fn leader_time(session: &Session, parent: &NodePath) -> Result<Option<Syst
         match asked.commit().await {
             Ok(changed) => {
                 let times = changed.into_iter().filter_map(|changed| match changed {
-                    OpResult::Set(stat) => Some(stat.mtime),
+                    MultiResult::Set(stat) => Some(stat.mtime),
                     _ => None,
                 });
                 return Ok(times.max());

@@ -85,7 +85,4 @@ impl PreparedOffer {
 }
 
 /// How items are created.
-pub(crate) const SEQUENTIAL: CreateMode = CreateMode::Persistent {
-    sequential: true,
-    ttl: None,
-};
+pub(crate) const SEQUENTIAL: CreateMode = CreateMode::PersistentSequential;

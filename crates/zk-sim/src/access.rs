@@ -25,7 +25,10 @@ impl Identity {
     /// Returns what a server tells of it.
     pub(crate) fn public(&self) -> zk_core::Identity {
         let user = self.id.split(':').next().unwrap_or_default();
-        zk_core::Identity::new(self.scheme, user)
+        zk_core::Identity {
+            scheme: self.scheme.to_owned(),
+            name: user.to_owned(),
+        }
     }
 
     fn is(&self, entry: &AclEntry) -> bool {

@@ -91,7 +91,7 @@ impl Connect {
         self
     }
 
-    /// Opens only the transport, without a [`Session`].
+    /// Opens only the transport, without a [`Session`]. A chroot is that of the session, and not added to paths here.
     ///
     /// # Panics
     ///
@@ -102,7 +102,7 @@ impl Connect {
             driver,
             options,
             open_timeout,
-            chroot,
+            chroot: _,
         } = self;
         let opening = async {
             let (requested, (session, link, opened)) = loop {
@@ -120,7 +120,6 @@ impl Connect {
                 options.timeout,
                 requested,
                 link,
-                chroot,
             );
             let _gone = opened.await;
             transport

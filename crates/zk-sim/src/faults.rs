@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_core::transport::{Request, TransportError};
-use zk_core::{OpResult, SessionId};
+use zk_core::{MultiResult, SessionId};
 
 use crate::control::index;
 use crate::driver::Driver;
@@ -129,7 +129,7 @@ impl Script {
     }
 
     /// The request is applied, but the reply is that of a transaction with these results. The link stays up.
-    pub fn misreport_results(self, results: Vec<OpResult>) -> Scripted {
+    pub fn misreport_results(self, results: Vec<MultiResult>) -> Scripted {
         self.add(Act::Misreport(Ok(ServerReply::Committed(results))))
     }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use zk_core::transport::{Bytes, CreateMode, CreateRequest, Op, OpResult, Request, TransportError};
+use zk_core::transport::{
+    CreateMode, MultiOp, MultiResult, NewNode, NodeData, Request, TransportError,
+};
 use zk_core::{Acl, ErrorKind, NodePath, Permissions, SessionId, Stat};
 
 use crate::access::{self, Identity};
@@ -85,7 +87,7 @@ impl Leader {
         let at = self.next(now);
         let mut pending = PendingTransaction::new(&mut self.tree, at, author);
         let outcome = match request {
-            Request::Transaction(ops) => pending.all_or_none(ops, self.release),
+            Request::Multi(ops) => pending.all_or_none(ops, self.release),
             single => pending
                 .single(single)
                 .map_err(|kind| TransportError::Refused(kind, None)),
@@ -198,7 +200,7 @@ impl<'a> PendingTransaction<'a> {
     /// Applies a write that is no transaction.
     fn single(&mut self, request: &Request) -> Result<ServerReply, ErrorKind> {
         Ok(match request {
-            Request::Create(create) => {
+            Request::Create(create) | Request::Create2(create) => {
                 let (path, stat) = self.create(create)?;
                 ServerReply::Created { path, stat }
             }
@@ -206,7 +208,7 @@ impl<'a> PendingTransaction<'a> {
                 self.delete(path, *version)?;
                 ServerReply::Deleted
             }
-            Request::Set {
+            Request::SetData {
                 path,
                 data,
                 version,
@@ -214,25 +216,14 @@ impl<'a> PendingTransaction<'a> {
             Request::SetAcl { path, acl, version } => {
                 ServerReply::Set(self.set_acl(path, acl, *version)?)
             }
-            Request::Get { .. }
-            | Request::Exists { .. }
-            | Request::List { .. }
-            | Request::Sync { .. }
-            | Request::GetAcl { .. }
-            | Request::AddWatch { .. }
-            | Request::MultiRead(_)
-            | Request::WhoAmI
-            | Request::Ephemerals { .. }
-            | Request::CountBelow { .. }
-            | Request::GetConfig
-            | Request::Transaction(_) => unreachable!("it is no single write"),
+            _ => unreachable!("it is no single write"),
         })
     }
 
     /// Applies all parts of a transaction or none.
     fn all_or_none(
         &mut self,
-        parts: &[Op],
+        parts: &[MultiOp],
         release: Release,
     ) -> Result<ServerReply, TransportError> {
         let mut done = Vec::new();
@@ -248,38 +239,38 @@ impl<'a> PendingTransaction<'a> {
         Ok(ServerReply::Committed(done))
     }
 
-    fn part(&mut self, part: &Op, release: Release) -> Result<OpResult, ErrorKind> {
+    fn part(&mut self, part: &MultiOp, release: Release) -> Result<MultiResult, ErrorKind> {
         Ok(match part {
-            Op::Check { path, version } => {
+            MultiOp::Check { path, version } => {
                 let node = self.tree.at(path).ok_or(ErrorKind::NoNode)?;
                 self.permit(&node.acl, &[Permissions::READ])?;
                 next_version(node.version, *version)?;
-                OpResult::Checked
+                MultiResult::Checked
             }
-            Op::Create(create) => {
+            MultiOp::Create(create) | MultiOp::Create2(create) => {
                 let (path, stat) = self.create(create)?;
                 let is_omitted = release == Release::V3_8 && is_plain(create.mode);
-                OpResult::Created {
+                MultiResult::Created {
                     path,
                     stat: (!is_omitted).then_some(stat),
                 }
             }
-            Op::Set {
+            MultiOp::SetData {
                 path,
                 data,
                 version,
-            } => OpResult::Set(self.set(path, data, *version)?),
-            Op::Delete { path, version } => {
+            } => MultiResult::Set(self.set(path, data, *version)?),
+            MultiOp::Delete { path, version } => {
                 self.delete(path, *version)?;
-                OpResult::Deleted
+                MultiResult::Deleted
             }
         })
     }
 
     /// Checks in the order of a server, which determines the error if several checks fail.
-    fn create(&mut self, create: &CreateRequest) -> Result<(NodePath, Stat), ErrorKind> {
+    fn create(&mut self, create: &NewNode) -> Result<(NodePath, Stat), ErrorKind> {
         check_characters(&create.path)?;
-        let (kind, sequential) = kind_of(create.mode, self.author.session)?;
+        let kind = kind_of(create.mode, self.author.session)?;
         let parent_path = create.path.parent().unwrap_or_else(NodePath::root);
         let acl = access::resolved(&create.acl, self.author.identities)?;
         let parent = self.tree.at(&parent_path).ok_or(ErrorKind::NoNode)?;
@@ -289,7 +280,7 @@ impl<'a> PendingTransaction<'a> {
             .get(&parent_path)
             .copied()
             .unwrap_or(parent.creations);
-        let path = if sequential {
+        let path = if create.mode.is_sequential() {
             NodePath::parse(&format!("{}{counter:010}", create.path))
                 .map_err(|_| ErrorKind::InvalidArgument)?
         } else {
@@ -335,7 +326,7 @@ impl<'a> PendingTransaction<'a> {
     fn set(
         &mut self,
         path: &NodePath,
-        data: &Bytes,
+        data: &NodeData,
         version: Option<i32>,
     ) -> Result<Stat, ErrorKind> {
         check_characters(path)?;
@@ -412,29 +403,20 @@ fn check_characters(path: &NodePath) -> Result<(), ErrorKind> {
 
 /// Returns whether a server before 3.8.1 omits the stat of such a create in a transaction (ZOOKEEPER-4026).
 fn is_plain(mode: CreateMode) -> bool {
-    matches!(
-        mode,
-        CreateMode::Persistent { ttl: None, .. } | CreateMode::Ephemeral { .. }
-    )
+    mode != CreateMode::Container && mode.ttl().is_none()
 }
 
-fn kind_of(mode: CreateMode, session: SessionId) -> Result<(Kind, bool), ErrorKind> {
+fn kind_of(mode: CreateMode, session: SessionId) -> Result<Kind, ErrorKind> {
     Ok(match mode {
-        CreateMode::Persistent {
-            sequential,
-            ttl: None,
-        } => (Kind::Persistent, sequential),
-        CreateMode::Persistent {
-            sequential,
-            ttl: Some(ttl),
-        } => {
+        CreateMode::Persistent | CreateMode::PersistentSequential => Kind::Persistent,
+        CreateMode::PersistentWithTtl(ttl) | CreateMode::PersistentSequentialWithTtl(ttl) => {
             if !(1..LONGEST_TTL_MILLIS).contains(&ttl.as_millis()) {
                 return Err(ErrorKind::InvalidArgument);
             }
-            (Kind::Ttl(ttl), sequential)
+            Kind::Ttl(ttl)
         }
-        CreateMode::Ephemeral { sequential } => (Kind::Ephemeral(session), sequential),
-        CreateMode::Container => (Kind::Container, false),
+        CreateMode::Ephemeral | CreateMode::EphemeralSequential => Kind::Ephemeral(session),
+        CreateMode::Container => Kind::Container,
     })
 }
 

@@ -168,7 +168,6 @@
 mod access;
 mod chaos;
 mod check;
-mod chroot;
 mod connect;
 mod control;
 mod digest;

@@ -6,7 +6,7 @@
 //! Pure: no I/O and no clock.
 
 use zk_core::NodePath;
-use zk_core::transport::{Op, ReadOp, Request};
+use zk_core::transport::{MultiOp, MultiRead, Request};
 
 /// Matches every request.
 pub fn anything() -> impl Fn(&Request) -> bool + Send + Clone + 'static {
@@ -15,7 +15,7 @@ pub fn anything() -> impl Fn(&Request) -> bool + Send + Clone + 'static {
 
 /// Matches creates of a path, without the sequence number of a sequential node.
 pub fn creates(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
-    by(pattern, |request| matches!(request, Request::Create(_)))
+    by(pattern, |request| matches!(request, Request::Create2(_)))
 }
 
 /// Matches deletes of a path.
@@ -25,12 +25,16 @@ pub fn deletes(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'sta
 
 /// Matches reads of the data of a path.
 pub fn gets(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
-    by(pattern, |request| matches!(request, Request::Get { .. }))
+    by(pattern, |request| {
+        matches!(request, Request::GetData { .. })
+    })
 }
 
 /// Matches writes of the data of a path.
 pub fn sets(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
-    by(pattern, |request| matches!(request, Request::Set { .. }))
+    by(pattern, |request| {
+        matches!(request, Request::SetData { .. })
+    })
 }
 
 /// Matches requests that read several nodes, one of which is at a path.
@@ -45,7 +49,9 @@ pub fn exists(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'stat
 
 /// Matches lists of the children of a path.
 pub fn lists(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
-    by(pattern, |request| matches!(request, Request::List { .. }))
+    by(pattern, |request| {
+        matches!(request, Request::GetChildren2 { .. })
+    })
 }
 
 /// Matches syncs.
@@ -55,9 +61,7 @@ pub fn syncs() -> impl Fn(&Request) -> bool + Send + Clone + 'static {
 
 /// Matches transactions that touch a path.
 pub fn transactions(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
-    by(pattern, |request| {
-        matches!(request, Request::Transaction(_))
-    })
+    by(pattern, |request| matches!(request, Request::Multi(_)))
 }
 
 /// Matches requests for a persistent watch on a path.
@@ -69,9 +73,9 @@ pub fn watches(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'sta
 
 /// Matches all requests that change nodes, which a transaction of checks alone does not.
 pub fn writes() -> impl Fn(&Request) -> bool + Send + Clone + 'static {
-    let is_check = |op: &Op| matches!(op, Op::Check { .. });
+    let is_check = |op: &MultiOp| matches!(op, MultiOp::Check { .. });
     move |request| match request {
-        Request::Transaction(parts) => !parts.iter().all(is_check),
+        Request::Multi(parts) => !parts.iter().all(is_check),
         _ => is_write(request),
     }
 }
@@ -95,36 +99,45 @@ pub(crate) fn is_write(request: &Request) -> bool {
     matches!(
         request,
         Request::Create(_)
+            | Request::Create2(_)
             | Request::Delete { .. }
-            | Request::Set { .. }
+            | Request::SetData { .. }
             | Request::SetAcl { .. }
-            | Request::Transaction(_)
+            | Request::Multi(_)
     )
 }
 
 /// Returns the paths in a request: one, or one per part of a transaction or of several reads.
 pub fn paths(request: &Request) -> Vec<&NodePath> {
     match request {
-        Request::Create(create) => vec![&create.path],
+        Request::Create(create) | Request::Create2(create) => vec![&create.path],
         Request::Delete { path, .. }
-        | Request::Get { path, .. }
-        | Request::Set { path, .. }
+        | Request::GetData { path, .. }
+        | Request::SetData { path, .. }
         | Request::Exists { path, .. }
-        | Request::List { path, .. }
+        | Request::GetChildren2 { path, .. }
         | Request::Sync { path }
         | Request::GetAcl { path }
         | Request::SetAcl { path, .. }
         | Request::AddWatch { path, .. }
-        | Request::CountBelow { path } => vec![path],
-        Request::MultiRead(reads) => reads.iter().map(ReadOp::path).collect(),
-        Request::WhoAmI | Request::Ephemerals { .. } | Request::GetConfig => Vec::new(),
-        Request::Transaction(changes) => changes
+        | Request::GetAllChildrenNumber { path } => vec![path],
+        Request::MultiRead(reads) => reads.iter().map(read_path).collect(),
+        Request::Multi(changes) => changes
             .iter()
             .map(|change| match change {
-                Op::Create(create) => &create.path,
-                Op::Check { path, .. } | Op::Set { path, .. } | Op::Delete { path, .. } => path,
+                MultiOp::Create(create) | MultiOp::Create2(create) => &create.path,
+                MultiOp::Check { path, .. }
+                | MultiOp::SetData { path, .. }
+                | MultiOp::Delete { path, .. } => path,
             })
             .collect(),
+        _ => Vec::new(),
+    }
+}
+
+const fn read_path(read: &MultiRead) -> &NodePath {
+    match read {
+        MultiRead::GetData { path } | MultiRead::GetChildren { path } => path,
     }
 }
 
@@ -187,18 +200,18 @@ mod tests {
     #[test]
     fn a_matcher_matches_its_kind_and_each_path_of_a_transaction() {
         let path = NodePath::parse("/a").unwrap();
-        let get = Request::Get {
+        let get = Request::GetData {
             path: path.clone(),
             watch: false,
         };
         assert!(gets("/a")(&get) && anything()(&get));
         assert!(!sets("/a")(&get) && !lists("/a")(&get) && !writes()(&get));
-        let both = Request::Transaction(vec![
-            Op::Check {
+        let both = Request::Multi(vec![
+            MultiOp::Check {
                 path,
                 version: None,
             },
-            Op::Delete {
+            MultiOp::Delete {
                 path: NodePath::parse("/b").unwrap(),
                 version: None,
             },

@@ -29,8 +29,8 @@ pub(crate) const fn is_of_3_6(request: &Request) -> bool {
         request,
         Request::AddWatch { .. }
             | Request::MultiRead(_)
-            | Request::Ephemerals { .. }
-            | Request::CountBelow { .. }
+            | Request::GetEphemerals { .. }
+            | Request::GetAllChildrenNumber { .. }
             | Request::WhoAmI
     )
 }

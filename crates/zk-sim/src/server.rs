@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_core::transport::{ReadOp, ReadResult, Request, TransportError};
+use zk_core::transport::{MultiRead, ReadResult, Request, TransportError};
 use zk_core::{Acl, ErrorKind, NodePath, Permissions, SessionId};
 
 use crate::access::{self, Identity};
@@ -222,7 +222,7 @@ impl Server {
         };
         let asked = |watch: bool, path: &NodePath, kind| watch.then(|| (path.clone(), kind));
         Ok(match request {
-            Request::Get { path, watch } => {
+            Request::GetData { path, watch } => {
                 let node = readable(path, &[Permissions::READ])?;
                 let answer = ServerReply::Data {
                     data: node.data().into(),
@@ -230,26 +230,26 @@ impl Server {
                 };
                 (answer, asked(*watch, path, WatchKind::Data))
             }
-            Request::GetConfig => {
-                let get = Request::Get {
+            Request::GetConfig { .. } => {
+                let get = Request::GetData {
                     path: NodePath::parse(CONFIG).expect("it is a path"),
                     watch: false,
                 };
                 self.evaluate(session, identities, &get)?
             }
             Request::MultiRead(reads) => {
-                let result = |read: &ReadOp| {
-                    let node = readable(read.path(), &[Permissions::READ]);
-                    let node = node.map_err(|kind| TransportError::Refused(kind, None))?;
-                    Ok(match read {
-                        ReadOp::Data(_) => ReadResult::Data {
-                            data: node.data().into(),
-                            stat: node.stat(),
-                        },
-                        ReadOp::Children(_) => {
-                            ReadResult::Children(node.children().map(str::to_owned).collect())
-                        }
-                    })
+                let node = |path: &NodePath| {
+                    let node = readable(path, &[Permissions::READ]);
+                    node.map_err(|kind| TransportError::Refused(kind, None))
+                };
+                let result = |read: &MultiRead| match read {
+                    MultiRead::GetData { path } => node(path).map(|node| ReadResult::Data {
+                        data: node.data().into(),
+                        stat: node.stat(),
+                    }),
+                    MultiRead::GetChildren { path } => node(path).map(|node| {
+                        ReadResult::Children(node.children().map(str::to_owned).collect())
+                    }),
                 };
                 (ServerReply::Reads(reads.iter().map(result).collect()), None)
             }
@@ -257,12 +257,12 @@ impl Server {
                 let identities = identities.iter().map(Identity::public);
                 (ServerReply::Identities(identities.collect()), None)
             }
-            Request::Ephemerals { prefix } => {
+            Request::GetEphemerals { prefix } => {
                 let mut paths = self.tree.ephemerals(session);
                 paths.retain(|path| path.as_str().starts_with(prefix));
                 (ServerReply::Paths(paths), None)
             }
-            Request::CountBelow { path } => {
+            Request::GetAllChildrenNumber { path } => {
                 readable(path, &[Permissions::READ])?;
                 let count = u32::try_from(self.tree.count_below(path)).unwrap_or(u32::MAX);
                 (ServerReply::Count(count), None)
@@ -283,7 +283,7 @@ impl Server {
                 let answer = ServerReply::Stat(node.map(Node::stat));
                 (answer, asked(*watch, path, kind))
             }
-            Request::List { path, watch } => {
+            Request::GetChildren2 { path, watch } => {
                 let node = readable(path, &[Permissions::READ])?;
                 let answer = ServerReply::Children {
                     names: node.children().map(str::to_owned).collect(),
@@ -312,12 +312,7 @@ impl Server {
                 };
                 (ServerReply::Watching, Some((path.clone(), kind)))
             }
-            Request::Create(_)
-            | Request::Delete { .. }
-            | Request::Set { .. }
-            | Request::SetAcl { .. }
-            | Request::Sync { .. }
-            | Request::Transaction(_) => unreachable!("the leader executes these"),
+            _ => unreachable!("the leader executes these"),
         })
     }
 }

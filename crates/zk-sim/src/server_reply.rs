@@ -2,7 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use zk_core::transport::{Bytes, OpResult, ReadResult, TransportError};
+use zk_core::transport::{MultiResult, NodeData, ReadResult, TransportError};
 use zk_core::{Acl, Identity, NodePath, Stat};
 
 use crate::wire_request::WireReply;
@@ -20,7 +20,7 @@ pub(crate) enum ServerReply {
     },
     Deleted,
     Data {
-        data: Bytes,
+        data: NodeData,
         stat: Stat,
     },
     Stat(Option<Stat>),
@@ -34,7 +34,7 @@ pub(crate) enum ServerReply {
         acl: Acl,
         stat: Stat,
     },
-    Committed(Vec<OpResult>),
+    Committed(Vec<MultiResult>),
     Watching,
     Reads(Vec<Result<ReadResult, TransportError>>),
     Identities(Vec<Identity>),

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zk_core::transport::{
-    Answer, Authenticating, Bytes, LinkReceiver, Reply, Request, RoleReply, SessionEnd, Transport,
-    TransportError,
+    Authenticating, Credentials, LinkReceiver, Release, Reply, Request, RoleReply, SessionEnd,
+    Transport, TransportError,
 };
-use zk_core::{ErrorKind, NodePath, SessionId};
+use zk_core::{ErrorKind, SessionId};
 
 use crate::access::Identity;
-use crate::chroot;
 use crate::driver::Driver;
 use crate::release::is_of_3_6;
 use crate::world::Content;
@@ -29,7 +28,6 @@ pub struct SimTransport {
     timeout: Duration,
     requested: Instant,
     link: LinkReceiver,
-    chroot: NodePath,
 }
 
 impl SimTransport {
@@ -39,7 +37,6 @@ impl SimTransport {
         timeout: Duration,
         requested: Instant,
         link: LinkReceiver,
-        chroot: NodePath,
     ) -> Self {
         Self {
             driver,
@@ -47,7 +44,6 @@ impl SimTransport {
             timeout,
             requested,
             link,
-            chroot,
         }
     }
 
@@ -58,9 +54,7 @@ impl SimTransport {
         }
         let driver = Arc::clone(&self.driver);
         let session = self.session;
-        let root = self.chroot.clone();
         Box::pin(async move {
-            let request = chroot::to_server(&root, request);
             let (job, mut answer) = driver.submit(session, Content::Request(request));
             // An unanswered request must not keep the ensemble alive.
             let ensemble = Arc::downgrade(&driver);
@@ -70,7 +64,7 @@ impl SimTransport {
                 Some(deadline) => tokio::time::timeout_at(deadline.into(), &mut answer).await,
                 None => Ok((&mut answer).await),
             };
-            let answer: Answer = match answered {
+            match answered {
                 Ok(answer) => answer.unwrap_or_else(|_| closed()),
                 Err(_) => match ensemble.upgrade() {
                     Some(driver) if driver.take_back(job) => Err(TransportError::TakenBack).into(),
@@ -79,11 +73,6 @@ impl SimTransport {
                         Err(_) => Err(TransportError::Unanswered).into(),
                     },
                 },
-            };
-            let result = answer.result;
-            Answer {
-                result: result.map(|response| chroot::to_session(&root, response)),
-                ..answer
             }
         })
     }
@@ -110,11 +99,11 @@ impl Transport for SimTransport {
         self.driver.broken(self.session)
     }
 
-    fn assumed_release(&self) -> Option<(u16, u16)> {
+    fn assumed_release(&self) -> Option<Release> {
         let is_old = !self
             .driver
             .with(|world| world.settings().persistent_watches);
-        is_old.then_some((3, 5))
+        is_old.then(|| Release::new(3, 5, 0))
     }
 
     fn draw(&self) -> Option<u64> {
@@ -122,8 +111,8 @@ impl Transport for SimTransport {
     }
 
     /// Adds a user of the scheme `digest`, at once; other schemes are refused.
-    fn add_auth(&self, scheme: &str, data: Bytes) -> Authenticating {
-        let identified = identity(scheme, &data).map(|who| {
+    fn add_auth(&self, credentials: Credentials) -> Authenticating {
+        let identified = identity(&credentials).map(|who| {
             self.driver
                 .with(|world| world.add_identity(self.session, who));
         });
@@ -131,8 +120,8 @@ impl Transport for SimTransport {
     }
 
     /// Adds a user of the scheme `digest`, at once; the others are gone when the connection ends.
-    fn replace_auth(&self, scheme: &str, data: Bytes) -> Authenticating {
-        let identified = identity(scheme, &data).map(|who| {
+    fn replace_auth(&self, credentials: Credentials) -> Authenticating {
+        let identified = identity(&credentials).map(|who| {
             self.driver
                 .with(|world| world.replace_identities(self.session, who));
         });
@@ -158,9 +147,10 @@ impl Transport for SimTransport {
 }
 
 /// Returns who has these credentials.
-fn identity(scheme: &str, data: &Bytes) -> Result<Identity, TransportError> {
-    let text = String::from_utf8_lossy(data.as_slice());
-    let user = text.split_once(':').filter(|_| scheme == "digest");
+fn identity(credentials: &Credentials) -> Result<Identity, TransportError> {
+    let text = String::from_utf8_lossy(&credentials.data);
+    let user = text.split_once(':');
+    let user = user.filter(|_| credentials.scheme == "digest");
     let user = user.map(|(user, password)| Identity::digest(user, password));
     user.ok_or_else(|| {
         let why = "simulated servers know the scheme digest only".to_owned();

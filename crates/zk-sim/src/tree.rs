@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
-use zk_core::transport::Bytes;
+use zk_core::transport::NodeData;
 use zk_core::{Acl, NodePath, SessionId, Stat, WatchEvent};
 
 /// The nodes of one server, or of the leader, at one time.
@@ -194,7 +194,7 @@ impl Tree {
 /// One node of a [`Tree`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    pub(crate) data: Bytes,
+    pub(crate) data: NodeData,
     pub(crate) acl: Acl,
     pub(crate) kind: Kind,
     pub(crate) children: BTreeSet<String>,
@@ -210,7 +210,7 @@ pub struct Node {
 }
 
 impl Node {
-    fn new(at: Moment, data: &Bytes, acl: &Acl, kind: Kind) -> Self {
+    fn new(at: Moment, data: &NodeData, acl: &Acl, kind: Kind) -> Self {
         Self {
             data: data.clone(),
             acl: acl.clone(),
@@ -232,7 +232,7 @@ impl Node {
             zxid: 0,
             time: SystemTime::UNIX_EPOCH,
         };
-        Self::new(never, &Bytes::default(), acl, Kind::Persistent)
+        Self::new(never, &NodeData::default(), acl, Kind::Persistent)
     }
 
     /// Returns the data.
@@ -271,23 +271,23 @@ impl Node {
     /// Returns the stat as a client sees it.
     pub fn stat(&self) -> Stat {
         let children = u32::try_from(self.children.len()).unwrap_or(u32::MAX);
-        let mut stat = Stat::zeroed();
-        stat.czxid = self.czxid;
-        stat.mzxid = self.mzxid;
-        stat.pzxid = self.pzxid;
-        stat.ctime = self.ctime;
-        stat.mtime = self.mtime;
-        stat.version = self.version;
-        // The server counts creations and reports changes: each deleted child counts twice.
-        stat.cversion = self
-            .creations
-            .wrapping_mul(2)
-            .wrapping_sub_unsigned(children);
-        stat.aversion = self.aversion;
-        stat.ephemeral_owner = self.owner();
-        stat.data_length = u32::try_from(self.data.as_slice().len()).unwrap_or(u32::MAX);
-        stat.num_children = children;
-        stat
+        Stat {
+            czxid: self.czxid,
+            mzxid: self.mzxid,
+            pzxid: self.pzxid,
+            ctime: self.ctime,
+            mtime: self.mtime,
+            version: self.version,
+            // The server counts creations and reports changes: each deleted child counts twice.
+            cversion: self
+                .creations
+                .wrapping_mul(2)
+                .wrapping_sub_unsigned(children),
+            aversion: self.aversion,
+            ephemeral_owner: self.owner(),
+            data_length: u32::try_from(self.data.as_slice().len()).unwrap_or(u32::MAX),
+            num_children: children,
+        }
     }
 }
 
@@ -328,7 +328,7 @@ pub(crate) struct Moment {
 pub(crate) enum Effect {
     Create {
         path: NodePath,
-        data: Bytes,
+        data: NodeData,
         acl: Acl,
         kind: Kind,
         /// The parent's sequence number afterwards.
@@ -339,7 +339,7 @@ pub(crate) enum Effect {
     },
     SetData {
         path: NodePath,
-        data: Bytes,
+        data: NodeData,
         version: i32,
     },
     SetAcl {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
-use crate::chroot::Chroot;
 use crate::config::{Config, SavedSession};
 use crate::connect_string::{ConnectString, ParseConnectStringError};
 use crate::driver::{self, Connector, Resolver};
@@ -145,7 +144,7 @@ impl Client {
         mut config: Config,
     ) -> Result<Self, ParseConnectStringError> {
         let ConnectString { hosts, chroot } = text.parse()?;
-        if chroot != Chroot::default() {
+        if !chroot.is_root() {
             config.chroot = chroot;
         }
         Ok(Self::new(hosts, config))

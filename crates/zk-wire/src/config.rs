@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::chroot::Chroot;
+use crate::path::NodePath;
 use crate::proto::{Credentials, Release};
 use crate::sasl::Mechanism;
 #[cfg(feature = "tls")]
@@ -22,7 +22,7 @@ pub struct Config {
     /// The node that all paths are relative to; the root by default. It is not created.
     ///
     /// Only the node of [`Request::GetConfig`](crate::Request::GetConfig) is not below it.
-    pub chroot: Chroot,
+    pub chroot: NodePath,
     /// The session to resume; by default a new one is begun.
     ///
     /// If the ensemble does not have it any more, the session ends as [expired](crate::SessionEnd::Expired).
@@ -55,9 +55,9 @@ pub struct Config {
     pub max_queued: usize,
     /// How many bytes the requests that wait to be sent may have.
     pub max_queued_bytes: usize,
-    /// What the order of the hosts and the pauses are derived from. Fix it only in tests, so that clients do not all begin
-    /// with the same server.
-    pub seed: u64,
+    /// What the order of the hosts and the pauses are derived from; by default each client draws it. Fix it only in tests,
+    /// so that clients do not all begin with the same server.
+    pub seed: Option<u64>,
     /// What the nonces for SASL are derived from; by default they come from the operating system. Fix it only in tests,
     /// because a nonce that others can guess does not protect a password.
     pub nonce_seed: Option<u64>,
@@ -88,11 +88,11 @@ impl fmt::Debug for SavedSession {
 }
 
 impl Config {
-    /// Returns the default settings with this session timeout and a random seed.
+    /// Returns the default settings with this session timeout.
     pub fn new(timeout: Duration) -> Self {
         Self {
             timeout,
-            chroot: Chroot::default(),
+            chroot: NodePath::root(),
             resume: None,
             read_only: false,
             assumed_release: None,
@@ -106,9 +106,30 @@ impl Config {
             max_in_flight: 1000,
             max_queued: 100_000,
             max_queued_bytes: 64 << 20,
-            // `fastrand` seeds itself from the clock: processes that start together could get the same.
-            seed: RandomState::new().hash_one(0),
+            seed: None,
             nonce_seed: None,
         }
+    }
+
+    /// Returns what the order of the hosts of one client is derived from.
+    pub(crate) fn draw_seed(&self) -> u64 {
+        // `fastrand` seeds itself from the clock: processes that start together could get the same.
+        self.seed.unwrap_or_else(|| RandomState::new().hash_one(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn clients_of_the_same_settings_do_not_all_begin_with_the_same_server() {
+        let mut config = Config::new(Duration::from_secs(10));
+        let drawn: BTreeSet<u64> = (0..100).map(|_| config.draw_seed()).collect();
+        assert_eq!(drawn.len(), 100);
+        config.seed = Some(7);
+        assert_eq!((config.draw_seed(), config.draw_seed()), (7, 7));
     }
 }

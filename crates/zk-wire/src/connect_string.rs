@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-use crate::chroot::{Chroot, ParseChrootError};
+use crate::path::{NodePath, ParsePathError};
 use crate::session::Host;
 
 /// The hosts of an ensemble and an optional chroot, as in `zk1:2181,zk2,[::1]:2182/app`.
@@ -28,7 +28,7 @@ pub struct ConnectString {
     /// The hosts in the given order, at least one. An IPv6 address is without its brackets.
     pub hosts: Vec<Host>,
     /// The node that all paths are relative to.
-    pub chroot: Chroot,
+    pub chroot: NodePath,
 }
 
 /// A text is not a connect string. The message quotes the part that is wrong and says what would be right.
@@ -53,8 +53,8 @@ pub enum ParseConnectStringError {
     #[error("the connect string has a ',' after its chroot; write the chroot once, at the end")]
     HostAfterChroot,
     /// The chroot is not a path.
-    #[error(transparent)]
-    Chroot(#[from] ParseChrootError),
+    #[error("the connect string has a chroot that is no path: {0}")]
+    Chroot(ParsePathError),
     /// A host is not one.
     #[error("host {number} of the connect string, {text:?}: {rule}")]
     Host {
@@ -90,11 +90,15 @@ impl FromStr for ConnectString {
             return Err(ParseConnectStringError::Scheme { scheme });
         }
         let (hosts, chroot) = match text.find('/') {
-            None => (text, Chroot::default()),
+            None => (text, NodePath::root()),
             Some(at) if text[at..].contains(',') => {
                 return Err(ParseConnectStringError::HostAfterChroot);
             }
-            Some(at) => (&text[..at], text[at..].parse()?),
+            Some(at) => {
+                let chroot = NodePath::parse(&text[at..]);
+                let chroot = chroot.map_err(ParseConnectStringError::Chroot)?;
+                (&text[..at], chroot)
+            }
         };
         let parse = |(at, text): (usize, &str)| {
             let text = text.trim();
@@ -116,7 +120,7 @@ impl fmt::Display for ConnectString {
             let comma = if at > 0 { "," } else { "" };
             write!(f, "{comma}{host}")?;
         }
-        if self.chroot == Chroot::default() {
+        if self.chroot.is_root() {
             return Ok(());
         }
         write!(f, "{}", self.chroot)
@@ -222,7 +226,7 @@ mod tests {
         let scoped = parse("[fe80::1%eth0]:2182,[fe80::2%1]").unwrap();
         assert_eq!(scoped.hosts[0].name, "fe80::1%eth0");
         assert_eq!(scoped.to_string(), "[fe80::1%eth0]:2182,[fe80::2%1]:2181");
-        assert_eq!(parse("zk1/").unwrap().chroot, Chroot::default());
+        assert_eq!(parse("zk1/").unwrap().chroot, NodePath::root());
         assert_eq!(parse("zk1/").unwrap().to_string(), "zk1:2181");
     }
 
@@ -301,7 +305,26 @@ mod tests {
                 "zk1/a,zk2/a",
                 "the connect string has a ',' after its chroot; write the chroot once, at the end",
             ),
-            ("zk1/a/", "the chroot \"/a/\" ends in a '/'; leave that out"),
+            (
+                "zk1/a/",
+                "the connect string has a chroot that is no path: path \"/a/\" ends with '/'; write \"/a\"",
+            ),
+            (
+                "zk1//",
+                "the connect string has a chroot that is no path: path \"//\" has an empty component at byte 1; write one '/' between names",
+            ),
+            (
+                "zk1/a//b",
+                "the connect string has a chroot that is no path: path \"/a//b\" has an empty component at byte 3; write one '/' between names",
+            ),
+            (
+                "zk1/a/../b",
+                "the connect string has a chroot that is no path: path \"/a/../b\" has the component \"..\"; write the path out, without \".\" and \"..\"",
+            ),
+            (
+                "zk1/a\nb",
+                "the connect string has a chroot that is no path: path \"/a\\nb\" has the character U+000A at byte 2, which ZooKeeper does not allow in names; leave out control, private-use and supplementary characters",
+            ),
             (
                 "zk1,zk://zk2/a",
                 "the connect string has \"zk://\" in it; write host:port alone",

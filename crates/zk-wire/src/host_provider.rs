@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::session::Host;
@@ -42,6 +43,17 @@ pub type HostsError = Box<dyn Error + Send + Sync>;
 impl HostProvider for Vec<Host> {
     fn hosts(&self) -> HostsFuture<'_> {
         Box::pin(async { Ok(self.clone()) })
+    }
+}
+
+/// A provider that several clients ask.
+impl<P: HostProvider + ?Sized> HostProvider for Arc<P> {
+    fn hosts(&self) -> HostsFuture<'_> {
+        P::hosts(self)
+    }
+
+    fn refresh_interval(&self) -> Option<Duration> {
+        P::refresh_interval(self)
     }
 }
 

@@ -12,10 +12,10 @@
 //! let client = Client::from_connect_string("zk1:2181,zk2:2181/app", config)?;
 //! client.connected().await?;
 //!
-//! let get = Request::GetData { path: "/config".to_owned(), watch: true };
+//! let get = Request::GetData { path: "/config".parse()?, watch: true };
 //! let answer = client.request(&get).await?;
 //! if let Reply::Data { data, stat } = answer.reply {
-//!     println!("version {}: {} bytes", stat.version, data.len());
+//!     println!("version {}: {} bytes", stat.version, data.as_slice().len());
 //! }
 //! let mut watch = answer.watch.ok_or("it was asked for")?;
 //! println!("{:?}", watch.next().await);
@@ -89,6 +89,7 @@
 //! | the server is read-only | writes are refused with [`NOT_READ_ONLY`](ErrorCode::NOT_READ_ONLY), and writable servers are looked for |
 //! | the hosts cannot be looked up | those of the last lookup are used; before the first one, [`Loss::NoHosts`] |
 //! | the body of a reply is too long or makes no sense | [unreadable](RequestErrorKind::Unreadable); the connection stays, and other replies wait while a long one is skipped. One of more than 256 MiB, or that takes a minute, costs the connection |
+//! | a path in a reply is none that a request can name, as `ClickHouse` Keeper may have them | as above; the events of such nodes are ignored |
 //! | a message makes no sense otherwise | the connection is given up: [`Loss::Malformed`], [`Loss::OutOfOrder`] |
 //! | the runtime of the client ends | requests are unknown or not sent, and the session is over: [`SessionEnd::RuntimeEnded`]; the ensemble expires it |
 //!
@@ -115,35 +116,41 @@
 //!
 //! [rustls]: https://docs.rs/rustls
 
+mod acl;
 mod chroot;
 mod client;
 mod config;
 mod connect_string;
 mod driver;
 mod host_provider;
+mod node_data;
+mod path;
 pub mod proto;
 pub mod sasl;
 mod server_role;
 pub mod session;
 mod shared;
+mod stat;
 #[cfg(feature = "tls")]
 mod tls;
 
-pub use chroot::{Chroot, ParseChrootError};
+pub use acl::{Acl, AclEntry, Permissions};
 pub use client::{Answer, Client, RequestError, RequestErrorKind, Watch};
 pub use config::{Config, SavedSession};
 pub use connect_string::{ConnectString, ParseConnectStringError};
 #[cfg(feature = "srv")]
 pub use host_provider::SrvHosts;
 pub use host_provider::{HostProvider, HostsError, HostsFuture};
+pub use node_data::NodeData;
+pub use path::{IntoNodePath, NodePath, ParsePathError};
 pub use proto::{
-    AclEntry, CreateMode, Credentials, ErrorCode, Identity, MultiOp, MultiRead, MultiRefusal,
-    MultiResult, NewNode, ReadResult, Release, Reply, Request, SaslToken, Stat, WatchEvent,
-    WatchEventKind, WatchKind,
+    CreateMode, Credentials, ErrorCode, Identity, MultiOp, MultiRead, MultiRefusal, MultiResult,
+    NewNode, ReadResult, Release, Reply, Request, SaslToken, WatchEvent, WatchEventKind, WatchKind,
 };
 pub use server_role::ServerRole;
 pub use session::{CertificateRefusal, Host, Loss, Server, SessionEnd, SubmitError, TlsFailure};
 pub use shared::ConnectionState;
+pub use stat::{SessionId, Stat};
 #[cfg(feature = "tls")]
 pub use tls::Certificates;
 #[cfg(feature = "tls")]

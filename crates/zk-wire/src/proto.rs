@@ -3,7 +3,7 @@
 mod error_code;
 mod frame;
 mod handshake;
-mod jute;
+pub(crate) mod jute;
 mod records;
 mod release;
 mod reply;
@@ -13,14 +13,14 @@ pub use error_code::ErrorCode;
 pub use frame::take_frame;
 pub(crate) use frame::{rest_of_frame, take_header};
 pub use handshake::{ConnectRequest, ConnectResponse};
-pub use records::{
-    AclEntry, CreateMode, Credentials, NewNode, SaslToken, Stat, WatchEventKind, WatchKind,
-};
+pub use records::{CreateMode, Credentials, NewNode, SaslToken, WatchEventKind, WatchKind};
 pub use release::Release;
 pub use reply::{Identity, Incoming, MultiRefusal, MultiResult, ReadResult, Reply, WatchEvent};
 pub use request::{MultiOp, MultiRead, ReplyShape, Request, WatchLists, Xid};
 
 pub(crate) use request::CONFIG_NODE;
+
+use crate::path::ParsePathError;
 
 /// Bytes that are not a message of the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -57,6 +57,14 @@ pub enum DecodeError {
         what: &'static str,
         /// The number.
         value: i32,
+    },
+    /// A text is not the path of a node.
+    #[error("{what} is not valid: {error}")]
+    InvalidPath {
+        /// The text.
+        what: &'static str,
+        /// What is wrong with it.
+        error: ParsePathError,
     },
     /// A path is not below the chroot of the session.
     #[error("{what} is not below the chroot")]

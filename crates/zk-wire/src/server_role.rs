@@ -56,7 +56,7 @@ impl Client {
         let Reply::Data { data, .. } = config.reply else {
             return None;
         };
-        let is_own = names(&String::from_utf8_lossy(&data), server.address).await;
+        let is_own = names(&String::from_utf8_lossy(data.as_slice()), server.address).await;
         is_own.then_some((role, epoch))
     }
 }

@@ -167,7 +167,7 @@ impl Session {
         let resumed = config.resume.take();
         let credentials = std::mem::take(&mut config.auth);
         Self {
-            hosts: DialOrder::new(config.seed),
+            hosts: DialOrder::new(config.draw_seed()),
             refresh: Some(HostRefresh::new(interval, now)),
             phase: Phase::Waiting { until: now },
             id: resumed.as_ref().map_or(0, |saved| saved.id),

@@ -73,7 +73,7 @@ impl Connect {
     /// [`ConnectError::Transport`] otherwise.
     pub async fn session(&self) -> Result<Session, ConnectError> {
         let (transport, servers) = self.open().await?;
-        let chroot = servers.chroot().clone();
+        let chroot = servers.chroot.clone();
         let session = Session::with_transport(transport, servers);
         if !chroot.is_root() {
             let found = session.exists(NodePath::root()).await;
@@ -94,7 +94,7 @@ impl Connect {
     /// Connects and returns what is below a session, for
     /// [`Session::with_transport`](zk_core::Session::with_transport).
     ///
-    /// It is not looked whether a chroot exists.
+    /// A chroot is that of the session: here it is neither looked for nor added to paths.
     ///
     /// # Errors
     ///
@@ -112,8 +112,7 @@ impl Connect {
             let attempt = tokio::time::timeout_at(deadline, self.attempt(&servers)).await;
             let why = match attempt {
                 Ok(Ok(client)) => {
-                    let chroot = servers.chroot().clone();
-                    return Ok((ClientTransport::new(client, requested, chroot), servers));
+                    return Ok((ClientTransport::new(client, requested), servers));
                 }
                 Ok(Err(error)) => match fault(&error) {
                     TransportError::Ended(SessionEnd::AuthFailed) => {
@@ -146,7 +145,10 @@ impl Connect {
         for (scheme, data) in &self.auth {
             connector = connector.with_auth(scheme, data);
         }
-        connector.connect(&servers.to_string()).await
+        let servers = servers.hosts.iter().map(ToString::to_string);
+        connector
+            .connect(&servers.collect::<Vec<_>>().join(","))
+            .await
     }
 }
 

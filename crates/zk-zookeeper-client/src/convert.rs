@@ -41,19 +41,19 @@ pub(crate) fn fault(error: &zk::Error) -> TransportError {
 
 pub(crate) fn to_stat(stat: &zk::Stat) -> Stat {
     let owner = stat.ephemeral_owner;
-    let mut ours = Stat::zeroed();
-    ours.czxid = stat.czxid;
-    ours.mzxid = stat.mzxid;
-    ours.pzxid = stat.pzxid;
-    ours.ctime = to_time(stat.ctime);
-    ours.mtime = to_time(stat.mtime);
-    ours.version = stat.version;
-    ours.cversion = stat.cversion;
-    ours.aversion = stat.aversion;
-    ours.ephemeral_owner = (owner != 0).then(|| SessionId::from_i64(owner));
-    ours.data_length = u32::try_from(stat.data_length).unwrap_or(0);
-    ours.num_children = u32::try_from(stat.num_children).unwrap_or(0);
-    ours
+    Stat {
+        czxid: stat.czxid,
+        mzxid: stat.mzxid,
+        pzxid: stat.pzxid,
+        ctime: to_time(stat.ctime),
+        mtime: to_time(stat.mtime),
+        version: stat.version,
+        cversion: stat.cversion,
+        aversion: stat.aversion,
+        ephemeral_owner: (owner != 0).then(|| SessionId::from_i64(owner)),
+        data_length: u32::try_from(stat.data_length).unwrap_or(0),
+        num_children: u32::try_from(stat.num_children).unwrap_or(0),
+    }
 }
 
 fn to_time(millis: i64) -> SystemTime {
@@ -91,34 +91,20 @@ pub(crate) fn from_acl(entries: &[zk::Acl]) -> Acl {
 }
 
 pub(crate) fn create_options(mode: CreateMode, acl: &[zk::Acl]) -> zk::CreateOptions<'_> {
-    let (wire_mode, ttl) = match mode {
-        CreateMode::Persistent {
-            sequential: false,
-            ttl,
-        } => (zk::CreateMode::Persistent, ttl),
-        CreateMode::Persistent {
-            sequential: true,
-            ttl,
-        } => (zk::CreateMode::PersistentSequential, ttl),
-        CreateMode::Ephemeral { sequential: false } => (zk::CreateMode::Ephemeral, None),
-        CreateMode::Ephemeral { sequential: true } => (zk::CreateMode::EphemeralSequential, None),
-        CreateMode::Container => (zk::CreateMode::Container, None),
+    let theirs = match mode {
+        CreateMode::Persistent | CreateMode::PersistentWithTtl(_) => zk::CreateMode::Persistent,
+        CreateMode::PersistentSequential | CreateMode::PersistentSequentialWithTtl(_) => {
+            zk::CreateMode::PersistentSequential
+        }
+        CreateMode::Ephemeral => zk::CreateMode::Ephemeral,
+        CreateMode::EphemeralSequential => zk::CreateMode::EphemeralSequential,
+        CreateMode::Container => zk::CreateMode::Container,
     };
-    let options = wire_mode.with_acls(zk::Acls::new(acl));
-    match ttl {
+    let options = theirs.with_acls(zk::Acls::new(acl));
+    match mode.ttl() {
         Some(ttl) => options.with_ttl(ttl),
         None => options,
     }
-}
-
-pub(crate) const fn is_sequential(mode: CreateMode) -> bool {
-    matches!(
-        mode,
-        CreateMode::Persistent {
-            sequential: true,
-            ..
-        } | CreateMode::Ephemeral { sequential: true }
-    )
 }
 
 const PERMISSIONS: [(Permissions, zk::Permission); 5] = [

@@ -2,8 +2,8 @@
 //!
 //! Pure: no I/O and no clock.
 
-use zk_core::transport::{OpResult, ReplyHeader, Request, Response, TransportError};
-use zk_core::{ErrorKind, NodePath, Stat};
+use zk_core::transport::{MultiResult, ReplyHeader, Request, Response, TransportError};
+use zk_core::{ErrorKind, Stat};
 
 /// Returns the header of a reply to a request that was sent when the connection had broken `breaks` times, or `None` if
 /// there was no reply.
@@ -44,16 +44,15 @@ pub(crate) fn header(
 ///
 /// The `mzxid` of the ensemble's configuration is its version (`ZKDatabase.initConfigInZKDatabase`), which may be greater
 /// than every transaction if the data of an ensemble was replaced and its configuration file was not.
-pub(crate) fn has_zxids(request: &Request, chroot: &NodePath) -> bool {
-    let (Request::Get { path, .. }
+pub(crate) fn has_zxids(request: &Request) -> bool {
+    let (Request::GetData { path, .. }
     | Request::Exists { path, .. }
-    | Request::List { path, .. }
+    | Request::GetChildren2 { path, .. }
     | Request::GetAcl { path }) = request
     else {
         return true;
     };
-    let at = [chroot, path].map(|part| if part.is_root() { "" } else { part.as_str() });
-    at.concat() != "/zookeeper/config"
+    path.as_str() != "/zookeeper/config"
 }
 
 /// Returns the greatest zxid in a reply, or 0.
@@ -68,9 +67,9 @@ fn newest_zxid(response: &Response) -> i64 {
         Response::Stat { stat, .. } => stat.as_ref().map_or(0, newest),
         Response::Committed(changed) => {
             let stats = changed.iter().filter_map(|changed| match changed {
-                OpResult::Created { stat, .. } => stat.as_ref(),
-                OpResult::Set(stat) => Some(stat),
-                OpResult::Checked | OpResult::Deleted => None,
+                MultiResult::Created { stat, .. } => stat.as_ref(),
+                MultiResult::Set(stat) => Some(stat),
+                MultiResult::Checked | MultiResult::Deleted => None,
             });
             stats.map(newest).max().unwrap_or(0)
         }
@@ -80,6 +79,8 @@ fn newest_zxid(response: &Response) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use zk_core::NodePath;
+
     use super::*;
 
     fn path(path: &str) -> NodePath {
@@ -93,36 +94,34 @@ mod tests {
             watch: false,
         };
         let config = "/zookeeper/config";
-        for (chroot, request, expected) in [
-            ("/", exists(config), false),
-            ("/zookeeper", exists("/config"), false),
-            (config, exists("/"), false),
-            ("/app", exists(config), true),
-            ("/", exists("/zookeeper/config/a"), true),
-            ("/", exists("/a"), true),
-            ("/", Request::GetAcl { path: path(config) }, false),
-            ("/", Request::Sync { path: path(config) }, true),
+        for (request, expected) in [
+            (exists(config), false),
+            (exists("/app/zookeeper/config"), true),
+            (exists("/zookeeper/config/a"), true),
+            (exists("/a"), true),
+            (Request::GetAcl { path: path(config) }, false),
+            (Request::Sync { path: path(config) }, true),
         ] {
-            let has_zxids = has_zxids(&request, &path(chroot));
-            assert_eq!(has_zxids, expected, "{chroot} {request:?}");
+            assert_eq!(has_zxids(&request), expected, "{request:?}");
         }
     }
 
     #[test]
     fn a_header_has_no_zxid_that_the_reply_does_not_show() {
-        let stat = |czxid, mzxid, pzxid| {
-            let mut stat = Stat::zeroed();
-            (stat.czxid, stat.mzxid, stat.pzxid) = (czxid, mzxid, pzxid);
-            stat
+        let stat = |czxid, mzxid, pzxid| Stat {
+            czxid,
+            mzxid,
+            pzxid,
+            ..Stat::default()
         };
         let committed = vec![
-            OpResult::Checked,
-            OpResult::Set(stat(1, 8, 2)),
-            OpResult::Created {
+            MultiResult::Checked,
+            MultiResult::Set(stat(1, 8, 2)),
+            MultiResult::Created {
                 path: path("/a"),
                 stat: Some(stat(7, 7, 7)),
             },
-            OpResult::Created {
+            MultiResult::Created {
                 path: path("/b"),
                 stat: None,
             },

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 use zk_core::transport::{
-    Answer, Authenticating, Bytes, LinkReceiver, Op, OpResult, Reply, Request, Response,
-    SessionEnd, Transport, TransportError,
+    Answer, Authenticating, Credentials, LinkReceiver, MultiOp, MultiResult, Reply, Request,
+    Response, SessionEnd, Transport, TransportError,
 };
 use zk_core::{ErrorKind, NodePath, ParsePathError, SessionId};
 use zookeeper_client as zk;
 
-use crate::convert::{create_options, fault, from_acl, is_sequential, to_acl, to_stat};
+use crate::convert::{create_options, fault, from_acl, to_acl, to_stat};
 use crate::header::{has_zxids, header};
 use crate::link::{Followed, Follower};
 use crate::lock;
@@ -34,13 +34,12 @@ pub struct ClientTransport {
     session_id: SessionId,
     session_timeout: Duration,
     requested: Instant,
-    chroot: NodePath,
     watch_quota: WatchQuota,
 }
 
 impl ClientTransport {
-    /// Creates the transport of a session that was requested after `requested`, and whose paths are below `chroot`.
-    pub(crate) fn new(client: zk::Client, requested: Instant, chroot: NodePath) -> Self {
+    /// Creates the transport of a session that was requested after `requested`.
+    pub(crate) fn new(client: zk::Client, requested: Instant) -> Self {
         let Followed {
             follower,
             link,
@@ -55,8 +54,7 @@ impl ClientTransport {
             session_id: SessionId::from_i64(client.session_id().0),
             session_timeout: client.session_timeout(),
             requested,
-            watch_quota: WatchQuota::new(&chroot),
-            chroot,
+            watch_quota: WatchQuota::default(),
             client: Mutex::new(Some(client)),
         }
     }
@@ -83,12 +81,11 @@ impl Transport for ClientTransport {
         *lock(&self.broken)
     }
 
-    fn add_auth(&self, scheme: &str, data: Bytes) -> Authenticating {
+    fn add_auth(&self, credentials: Credentials) -> Authenticating {
         let client = lock(&self.client).clone();
-        let scheme = scheme.to_owned();
         Box::pin(async move {
             let client = client.ok_or(TransportError::Ended(SessionEnd::Closed))?;
-            let accepted = client.auth(&scheme, data.as_slice()).await;
+            let accepted = client.auth(&credentials.scheme, &credentials.data).await;
             accepted.map_err(|error| fault(&error))
         })
     }
@@ -97,7 +94,7 @@ impl Transport for ClientTransport {
         let client = lock(&self.client).clone();
         let (link, quota) = (self.link(), self.watch_quota.clone());
         let follower = Weak::clone(&self.follower);
-        let has_zxids = has_zxids(&request, &self.chroot);
+        let has_zxids = has_zxids(&request);
         Box::pin(async move {
             let Some(client) = client else {
                 return Err(TransportError::NotSent(SessionEnd::Closed)).into();
@@ -140,7 +137,7 @@ async fn answer(
     quota: &WatchQuota,
 ) -> Result<Response, TransportError> {
     match request {
-        Request::Create(create) => {
+        Request::Create(create) | Request::Create2(create) => {
             let acl = to_acl(&create.acl);
             let (stat, sequence) = client
                 .create(
@@ -150,7 +147,7 @@ async fn answer(
                 )
                 .await
                 .map_err(|error| fault(&error))?;
-            let path = if is_sequential(create.mode) {
+            let path = if create.mode.is_sequential() {
                 NodePath::parse(&format!("{}{sequence}", create.path))
                     .map_err(|error| invalid(&error))?
             } else {
@@ -159,17 +156,12 @@ async fn answer(
             let stat = to_stat(&stat);
             Ok(Response::Created { path, stat })
         }
-        Request::Transaction(changes) => commit(client, &changes).await,
-        Request::MultiRead(_)
-        | Request::WhoAmI
-        | Request::Ephemerals { .. }
-        | Request::CountBelow { .. }
-        | Request::GetConfig => Err(TransportError::Refused(ErrorKind::Unsupported, None)),
+        Request::Multi(changes) => commit(client, &changes).await,
         request => {
             let quota = match &request {
-                Request::Get { path, watch: true }
+                Request::GetData { path, watch: true }
                 | Request::Exists { path, watch: true }
-                | Request::List { path, watch: true }
+                | Request::GetChildren2 { path, watch: true }
                 | Request::AddWatch { path, .. } => Some(quota.take(path)?),
                 _ => None,
             };
@@ -191,7 +183,7 @@ async fn plain_answer(
             client.delete(path.as_str(), version).await?;
             Response::Deleted
         }
-        Request::Get { path, watch } => {
+        Request::GetData { path, watch } => {
             let (data, stat, watch) = if watch {
                 let (data, stat, watcher) = client.get_and_watch_data(path.as_str()).await?;
                 (data, stat, Some(watched(watcher, link, quota)))
@@ -205,7 +197,7 @@ async fn plain_answer(
                 watch,
             }
         }
-        Request::Set {
+        Request::SetData {
             path,
             data,
             version,
@@ -226,7 +218,7 @@ async fn plain_answer(
                 watch,
             }
         }
-        Request::List { path, watch } => {
+        Request::GetChildren2 { path, watch } => {
             let (names, stat, watch) = if watch {
                 let (names, stat, watcher) = client.get_and_watch_children(path.as_str()).await?;
                 (names, stat, Some(watched(watcher, link, quota)))
@@ -264,17 +256,12 @@ async fn plain_answer(
             };
             Response::Watching(watching(client.watch(path.as_str(), mode).await?, quota))
         }
-        Request::Create(_)
-        | Request::Transaction(_)
-        | Request::MultiRead(_)
-        | Request::WhoAmI
-        | Request::Ephemerals { .. }
-        | Request::CountBelow { .. }
-        | Request::GetConfig => unreachable!("answered by the caller"),
+        // What the client does not have.
+        _ => return Err(zk::Error::Unimplemented),
     })
 }
 
-async fn commit(client: &zk::Client, changes: &[Op]) -> Result<Response, TransportError> {
+async fn commit(client: &zk::Client, changes: &[MultiOp]) -> Result<Response, TransportError> {
     let mut writer = client.new_multi_writer();
     for (index, change) in changes.iter().enumerate() {
         add_change(&mut writer, change).map_err(|error| match fault(&error) {
@@ -304,33 +291,33 @@ fn invalid(error: &ParsePathError) -> TransportError {
     }
 }
 
-fn add_change(writer: &mut zk::MultiWriter<'_>, change: &Op) -> Result<(), zk::Error> {
+fn add_change(writer: &mut zk::MultiWriter<'_>, change: &MultiOp) -> Result<(), zk::Error> {
     match change {
-        Op::Check { path, version } => {
+        MultiOp::Check { path, version } => {
             writer.add_check_version(path.as_str(), version.unwrap_or(-1))
         }
-        Op::Create(create) => writer.add_create(
+        MultiOp::Create(create) | MultiOp::Create2(create) => writer.add_create(
             create.path.as_str(),
             create.data.as_slice(),
             &create_options(create.mode, &to_acl(&create.acl)),
         ),
-        Op::Set {
+        MultiOp::SetData {
             path,
             data,
             version,
         } => writer.add_set_data(path.as_str(), data.as_slice(), *version),
-        Op::Delete { path, version } => writer.add_delete(path.as_str(), *version),
+        MultiOp::Delete { path, version } => writer.add_delete(path.as_str(), *version),
     }
 }
 
-fn changed(result: zk::MultiWriteResult) -> Result<OpResult, ParsePathError> {
+fn changed(result: zk::MultiWriteResult) -> Result<MultiResult, ParsePathError> {
     Ok(match result {
-        zk::MultiWriteResult::Create { path, stat } => OpResult::Created {
+        zk::MultiWriteResult::Create { path, stat } => MultiResult::Created {
             path: NodePath::parse(&path)?,
             stat: (!stat.is_invalid()).then(|| to_stat(&stat)),
         },
-        zk::MultiWriteResult::SetData { stat } => OpResult::Set(to_stat(&stat)),
-        zk::MultiWriteResult::Delete => OpResult::Deleted,
-        _ => OpResult::Checked,
+        zk::MultiWriteResult::SetData { stat } => MultiResult::Set(to_stat(&stat)),
+        zk::MultiWriteResult::Delete => MultiResult::Deleted,
+        _ => MultiResult::Checked,
     })
 }

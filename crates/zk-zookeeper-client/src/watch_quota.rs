@@ -10,11 +10,9 @@ use zk_core::{ErrorKind, NodePath};
 ///
 /// When a session moves to another server, the client crate sets all its watches again. It cannot do so for more than
 /// 128 KiB of paths, and would never reconnect.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct WatchQuota {
     taken: Arc<AtomicUsize>,
-    /// The bytes that the chroot adds to each path.
-    prefix: usize,
 }
 
 /// The part of one watch.
@@ -25,21 +23,9 @@ pub(crate) struct Quota {
 }
 
 impl WatchQuota {
-    pub(crate) fn new(chroot: &NodePath) -> Self {
-        let prefix = if chroot.is_root() {
-            0
-        } else {
-            chroot.as_str().len()
-        };
-        Self {
-            taken: Arc::default(),
-            prefix,
-        }
-    }
-
-    /// Takes the bytes of a watch on `path`, which is below the chroot.
+    /// Takes the bytes of a watch on `path`.
     pub(crate) fn take(&self, path: &NodePath) -> Result<Quota, TransportError> {
-        let bytes = self.prefix + path.as_str().len();
+        let bytes = path.as_str().len();
         let taken = Arc::clone(&self.taken);
         let before = taken.fetch_add(bytes, Ordering::SeqCst);
         let quota = Quota { taken, bytes };

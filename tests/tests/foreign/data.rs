@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use zk_core::codec::{Codec, Gzip, Json, Raw, Text, Toml};
 use zk_core::transport::{
-    Authenticating, Bytes, LinkReceiver, Reply, Request, RoleReply, Transport,
+    Authenticating, Credentials, LinkReceiver, Reply, Request, RoleReply, Transport,
 };
 use zk_core::{NodePath, Session, SessionId};
 use zk_sim::{Ensemble, SimTransport};
@@ -73,8 +73,8 @@ impl Transport for ConfigAtPath {
         self.0.draw()
     }
 
-    fn add_auth(&self, scheme: &str, data: Bytes) -> Authenticating {
-        self.0.add_auth(scheme, data)
+    fn add_auth(&self, credentials: Credentials) -> Authenticating {
+        self.0.add_auth(credentials)
     }
 
     fn server_role(&self) -> RoleReply {
@@ -83,7 +83,7 @@ impl Transport for ConfigAtPath {
 
     fn submit(&self, request: Request) -> Reply {
         self.0.submit(match request {
-            Request::GetConfig => Request::Get {
+            Request::GetConfig { watch: false } => Request::GetData {
                 path: NodePath::parse(PATH).expect("a path"),
                 watch: false,
             },

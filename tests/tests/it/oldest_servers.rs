@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use zk_core::{ErrorKind, Session};
 use zk_harness::Ensemble;
-use zk_wire::{AclEntry, Client, Config, CreateMode, NewNode, Reply, Request};
+use zk_wire::{Acl, Client, Config, CreateMode, NewNode, Reply, Request};
 
 use crate::lock::answered;
 
@@ -90,9 +89,9 @@ async fn reads_writes_and_notifies(servers: usize) {
 
 async fn create(client: &Client, path: &str, mode: CreateMode) {
     let request = Request::Create(NewNode {
-        path: path.to_owned(),
-        data: Bytes::from_static(b"data"),
-        acl: vec![AclEntry::open()],
+        path: path.parse().expect("it is a path"),
+        data: b"data"[..].into(),
+        acl: Acl::open(),
         mode,
     });
     let answer = tokio::time::timeout(MAX_WAIT, client.request(&request)).await;
@@ -104,6 +103,6 @@ async fn create(client: &Client, path: &str, mode: CreateMode) {
     else {
         panic!("a create returns what it created");
     };
-    assert!(created.starts_with(path), "{created}");
+    assert!(created.as_str().starts_with(path), "{created}");
     assert_eq!(stat, None, "only newer creates return one");
 }

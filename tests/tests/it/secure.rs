@@ -10,7 +10,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use zk_core::blocking::block_on;
-use zk_core::{Acl, AclEntry, ConnectError, Permissions, Session, SessionBuilder, Tls};
+use zk_core::wire::Certificates;
+use zk_core::{Acl, AclEntry, ConnectError, Permissions, Session, SessionBuilder};
 use zk_harness::{DataStore, Ensemble, SaslDigest};
 use zk_sim::wait::soon;
 use zk_zookeeper_client::Connect;
@@ -336,8 +337,8 @@ fn panic_with_each(seen: &mut Seen) {
 fn encrypted(ensemble: &Ensemble) -> SessionBuilder {
     let certificates = ensemble.certificates().expect("it has some");
     let client = certificates.client();
-    let tls = Tls::trusting_file(certificates.authority())
-        .with_identity_files(client.certificate, client.key);
+    let tls = Certificates::trusting(certificates.authority())
+        .with_identity(client.certificate, client.key);
     Session::builder(ensemble.secure_connect_string().expect("it has some"))
         // The first handshakes of servers take seconds on a busy machine.
         .connect_timeout(SOON)

@@ -332,7 +332,7 @@ impl Client {
 /// The settings of a client whose choices are always the same.
 pub(crate) fn config() -> Config {
     let mut config = Config::new(SESSION_TIMEOUT);
-    config.seed = 7;
+    config.seed = Some(7);
     config
 }
 

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 
-use bytes::Bytes;
 use zk_core::Session as Observer;
 use zk_fault_proxy::codec::{FrameDecoder, RequestBody};
 use zk_sim::Ensemble;
@@ -10,7 +9,7 @@ use zk_wire::session::{Outcome, Ticket};
 use zk_wire::{CreateMode, MultiOp, Request};
 
 use crate::byte_stream::{Client, Cut, PlantedBug};
-use crate::node;
+use crate::{node, node_path};
 
 /// Where the client is when its connection is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +33,8 @@ enum Unsent {
 
 fn set(path: &str) -> Request {
     Request::SetData {
-        path: path.to_owned(),
-        data: Bytes::from_static(b"set"),
+        path: node_path(path),
+        data: b"set"[..].into(),
         version: None,
     }
 }
@@ -50,7 +49,7 @@ fn requests() -> Vec<(Request, &'static str)> {
         (set("/data"), "/data"),
         (
             Request::Delete {
-                path: "/gone".to_owned(),
+                path: node_path("/gone"),
                 version: None,
             },
             "/gone",
@@ -59,7 +58,7 @@ fn requests() -> Vec<(Request, &'static str)> {
             Request::Multi(vec![
                 MultiOp::Create2(node("/part", CreateMode::Persistent)),
                 MultiOp::Check {
-                    path: "/data".to_owned(),
+                    path: node_path("/data"),
                     version: None,
                 },
             ]),
@@ -93,7 +92,7 @@ async fn ensemble() -> (Ensemble, Observer) {
 
 /// The watches of the client, and what fires each.
 async fn watches(client: &mut Client) -> [Ticket; 4] {
-    let path = "/watched".to_owned();
+    let path = node_path("/watched");
     let requests = [
         Request::GetData {
             path: path.clone(),
@@ -101,11 +100,11 @@ async fn watches(client: &mut Client) -> [Ticket; 4] {
         },
         Request::GetChildren2 { path, watch: true },
         Request::Exists {
-            path: "/missing".to_owned(),
+            path: node_path("/missing"),
             watch: true,
         },
         Request::AddWatch {
-            path: "/below".to_owned(),
+            path: node_path("/below"),
             recursive: true,
         },
     ];

@@ -4,8 +4,7 @@
 //! their bytes, and are cut at every one of them.
 #![cfg(test)]
 
-use bytes::Bytes;
-use zk_wire::{AclEntry, CreateMode, NewNode};
+use zk_wire::{Acl, CreateMode, NewNode, NodePath};
 
 mod byte_stream;
 mod cuts;
@@ -13,11 +12,15 @@ mod keeper;
 mod protocol;
 mod servers;
 
+fn node_path(path: &str) -> NodePath {
+    NodePath::parse(path).expect("it is a path")
+}
+
 fn node(path: &str, mode: CreateMode) -> NewNode {
     NewNode {
-        path: path.to_owned(),
-        data: Bytes::from_static(b"data"),
-        acl: vec![AclEntry::open()],
+        path: node_path(path),
+        data: b"data"[..].into(),
+        acl: Acl::open(),
         mode,
     }
 }

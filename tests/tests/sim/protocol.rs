@@ -6,30 +6,31 @@ use bytes::Bytes;
 use zk_sim::{Ensemble, matching};
 use zk_wire::session::Outcome;
 use zk_wire::{
-    AclEntry, CreateMode, Credentials, ErrorCode, MultiOp, MultiRead, MultiRefusal, MultiResult,
-    NewNode, ReadResult, Reply, Request, SavedSession, WatchKind,
+    Acl, AclEntry, CreateMode, Credentials, ErrorCode, MultiOp, MultiRead, MultiRefusal,
+    MultiResult, NewNode, NodeData, Permissions, ReadResult, Reply, Request, SavedSession,
+    WatchKind,
 };
 
 use crate::byte_stream::{Client, PlantedBug, config};
-use crate::node;
+use crate::{node, node_path};
 
 fn get(path: &str, watch: bool) -> Request {
     Request::GetData {
-        path: path.to_owned(),
+        path: node_path(path),
         watch,
     }
 }
 
 fn list(path: &str) -> Request {
     Request::GetChildren {
-        path: path.to_owned(),
+        path: node_path(path),
         watch: false,
     }
 }
 
 fn delete(path: &str) -> MultiOp {
     MultiOp::Delete {
-        path: path.to_owned(),
+        path: node_path(path),
         version: None,
     }
 }
@@ -60,7 +61,7 @@ async fn every_operation_has_the_reply_of_a_server() {
         .call(&Request::Create(node("/a", CreateMode::Persistent)))
         .await;
     assert!(
-        matches!(&created, Reply::Created { path, stat: None } if path == "/a"),
+        matches!(&created, Reply::Created { path, stat: None } if path.as_str() == "/a"),
         "{created:?}"
     );
     let mode = CreateMode::EphemeralSequential;
@@ -72,8 +73,9 @@ async fn every_operation_has_the_reply_of_a_server() {
     else {
         panic!("{created:?}");
     };
-    assert_eq!(path, "/a/e-0000000000");
-    assert_eq!(stat.ephemeral_owner, client.session.id());
+    assert_eq!(path.as_str(), "/a/e-0000000000");
+    let owner = zk_core::SessionId::from_i64(client.session.id());
+    assert_eq!(stat.ephemeral_owner, Some(owner));
     for mode in [
         CreateMode::Container,
         CreateMode::PersistentWithTtl(Duration::from_secs(60)),
@@ -90,11 +92,11 @@ async fn every_operation_has_the_reply_of_a_server() {
     let Reply::Data { data, stat } = client.call(&get("/a", false)).await else {
         panic!("no data");
     };
-    assert_eq!((&data[..], stat.num_children), (&b"data"[..], 1));
+    assert_eq!((data.as_slice(), stat.num_children), (&b"data"[..], 1));
     assert!(stat.pzxid > stat.czxid, "it got its child later: {stat:?}");
     let set = |version| Request::SetData {
-        path: "/a".to_owned(),
-        data: Bytes::new(),
+        path: node_path("/a"),
+        data: NodeData::default(),
         version,
     };
     let bad_version = ErrorCode::new(-103).unwrap();
@@ -104,12 +106,9 @@ async fn every_operation_has_the_reply_of_a_server() {
         matches!(&names, Reply::Children { names, stat: None } if names == &["e-0000000000"]),
         "{names:?}"
     );
-    let path = "/a".to_owned();
-    let acl = vec![AclEntry {
-        permissions: 1 | 2 | 16,
-        scheme: "world".to_owned(),
-        id: "anyone".to_owned(),
-    }];
+    let path = node_path("/a");
+    let permissions = Permissions::READ | Permissions::WRITE | Permissions::ADMIN;
+    let acl = Acl::new([AclEntry::new(permissions, "world", "anyone")]);
     let set_acl = Request::SetAcl {
         path: path.clone(),
         acl: acl.clone(),
@@ -132,11 +131,11 @@ async fn every_operation_has_the_reply_of_a_server() {
             prefix: "/a/".to_owned(),
         })
         .await;
-    assert_eq!(own, Reply::Paths(vec!["/a/e-0000000000".to_owned()]));
+    assert_eq!(own, Reply::Paths(vec![node_path("/a/e-0000000000")]));
     let prefix = "/b".to_owned();
     let none = client.call(&Request::GetEphemerals { prefix }).await;
     assert_eq!(none, Reply::Paths(Vec::new()));
-    let root = "/".to_owned();
+    let root = node_path("/");
     let count = client
         .call(&Request::GetAllChildrenNumber { path: root })
         .await;
@@ -183,10 +182,10 @@ async fn a_transaction_has_a_result_for_each_part_or_names_the_refused_one() {
     assert_eq!(ensemble.tree().paths(), ["/a"]);
     let reads = Request::MultiRead(vec![
         MultiRead::GetData {
-            path: "/b".to_owned(),
+            path: node_path("/b"),
         },
         MultiRead::GetChildren {
-            path: "/a".to_owned(),
+            path: node_path("/a"),
         },
     ]);
     let nothing = ReadResult::Children(Vec::new());
@@ -202,9 +201,9 @@ async fn watches_are_checked_removed_and_fire_before_the_reply_that_shows_the_ch
     let observer = ensemble.connect().server(1).await;
     observer.create("/a", "").await.unwrap();
     let mut client = client(&ensemble).await;
-    let path = "/a".to_owned();
+    let path = node_path("/a");
     let check = |kind| Request::CheckWatches {
-        path: "/a".to_owned(),
+        path: node_path("/a"),
         kind,
     };
     let no_watcher = ErrorCode::new(-121).unwrap();
@@ -226,7 +225,7 @@ async fn watches_are_checked_removed_and_fire_before_the_reply_that_shows_the_ch
     // Of the same connection, so that it comes after the write.
     let set = client.submit(&Request::SetData {
         path: path.clone(),
-        data: Bytes::new(),
+        data: NodeData::default(),
         version: None,
     });
     client
@@ -243,13 +242,8 @@ async fn watches_are_checked_removed_and_fire_before_the_reply_that_shows_the_ch
 async fn credentials_belong_to_a_connection() {
     let ensemble = Ensemble::new(3);
     let mut client = client(&ensemble).await;
-    let creator = AclEntry {
-        permissions: 31,
-        scheme: "auth".to_owned(),
-        id: String::new(),
-    };
     let secret = NewNode {
-        acl: vec![creator],
+        acl: Acl::creator_only(),
         ..node("/secret", CreateMode::Persistent)
     };
     let create = Request::Create(secret);
@@ -257,10 +251,7 @@ async fn credentials_belong_to_a_connection() {
         refusal(&mut client, &create).await,
         ErrorCode::new(-114).unwrap()
     );
-    let credentials = Credentials {
-        scheme: "digest".to_owned(),
-        data: Bytes::from_static(b"ann:pw"),
-    };
+    let credentials = Credentials::digest("ann", "pw");
     client.call(&Request::Auth(credentials)).await;
     client.call(&create).await;
     client.call(&get("/secret", false)).await;
@@ -273,7 +264,7 @@ async fn credentials_belong_to_a_connection() {
     client
         .until("connection", |client| client.epochs() == 2)
         .await;
-    let path = "/secret".to_owned();
+    let path = node_path("/secret");
     for read in [
         get("/secret", false),
         Request::GetAllChildrenNumber { path },

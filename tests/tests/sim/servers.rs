@@ -7,7 +7,7 @@ use zk_wire::session::Outcome;
 use zk_wire::{CreateMode, ErrorCode, Reply, Request};
 
 use crate::byte_stream::{Client, PlantedBug, SESSION_TIMEOUT, config};
-use crate::node;
+use crate::{node, node_path};
 
 fn client(ensemble: &Ensemble, read_only: bool) -> Client {
     let mut config = config();
@@ -17,7 +17,7 @@ fn client(ensemble: &Ensemble, read_only: bool) -> Client {
 
 fn get(path: &str) -> Request {
     Request::GetData {
-        path: path.to_owned(),
+        path: node_path(path),
         watch: false,
     }
 }

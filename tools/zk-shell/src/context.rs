@@ -171,7 +171,7 @@ impl Context {
         let parsed = self.connect().map(str::parse::<ConnectString>);
         parsed
             .and_then(Result::ok)
-            .map_or_else(NodePath::root, |parsed| parsed.chroot().clone())
+            .map_or_else(NodePath::root, |parsed| parsed.chroot)
     }
 
     /// Adds credentials to the session, and to those that replace it.

@@ -207,7 +207,7 @@ impl Crawl {
                 Ok(stat) => stat,
                 Err(error) if error.is_no_node() && !entry.is_last.is_empty() => continue,
                 Err(error) if error.kind() == ErrorKind::NoAuth => {
-                    entry.read = Some((Stat::zeroed(), Children::Hidden, Vec::new()));
+                    entry.read = Some((Stat::default(), Children::Hidden, Vec::new()));
                     continue;
                 }
                 Err(error) => return Err(context.failure(error)),
@@ -349,9 +349,11 @@ mod tests {
     fn summary(nodes: &[(&str, u32, u32, Children)]) -> Summary {
         let mut summary = Summary::default();
         for (path, data_length, num_children, children) in nodes {
-            let mut stat = Stat::zeroed();
-            stat.data_length = *data_length;
-            stat.num_children = *num_children;
+            let stat = Stat {
+                data_length: *data_length,
+                num_children: *num_children,
+                ..Stat::default()
+            };
             summary.add(&NodePath::parse(path).unwrap(), &stat, *children);
         }
         summary

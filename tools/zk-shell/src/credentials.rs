@@ -4,7 +4,7 @@ use std::env::var_os;
 use std::fmt;
 use std::path::PathBuf;
 
-use zk_core::Tls;
+use zk_core::wire::Certificates;
 
 use crate::failure::Failure;
 
@@ -14,7 +14,7 @@ pub(crate) struct Access {
     /// Users of the digest scheme.
     pub(crate) digest: Vec<Credentials>,
     pub(crate) sasl: Option<Credentials>,
-    pub(crate) tls: Option<Tls>,
+    pub(crate) tls: Option<Certificates>,
 }
 
 /// A user and a password.
@@ -102,18 +102,17 @@ fn is_set_for_target(names: &[&str]) -> bool {
 }
 
 /// Returns the files of the variables `TLS_CA`, `TLS_CERTIFICATE` and `TLS_KEY`; `None` if the first is not set.
-fn tls(prefix: &str) -> Result<Option<Tls>, Failure> {
+fn tls(prefix: &str) -> Result<Option<Certificates>, Failure> {
     let file = |name| var_os(format!("{prefix}{name}")).filter(|file| !file.is_empty());
     let ca = file("TLS_CA");
     let identity = (file("TLS_CERTIFICATE"), file("TLS_KEY"));
     match (ca, identity) {
         (None, (None, None)) => Ok(None),
-        (Some(ca), (None, None)) => Ok(Some(Tls::trusting_file(ca))),
+        (Some(ca), (None, None)) => Ok(Some(Certificates::trusting(PathBuf::from(ca)))),
         (Some(ca), (Some(certificate), Some(key))) => {
             let identity = (PathBuf::from(certificate), PathBuf::from(key));
-            Ok(Some(
-                Tls::trusting_file(ca).with_identity_files(identity.0, identity.1),
-            ))
+            let trusting = Certificates::trusting(PathBuf::from(ca));
+            Ok(Some(trusting.with_identity(identity.0, identity.1)))
         }
         _ => Err(incomplete_tls(prefix)),
     }

@@ -126,11 +126,13 @@ mod tests {
                 for data_length in [0, 10, 11] {
                     for num_children in [0, 3] {
                         for owner in [None, Some(7), Some(-7)] {
-                            let mut stat = Stat::zeroed();
-                            stat.mtime = at(mtime);
-                            stat.data_length = data_length;
-                            stat.num_children = num_children;
-                            stat.ephemeral_owner = owner.map(SessionId::from_i64);
+                            let stat = Stat {
+                                mtime: at(mtime),
+                                data_length,
+                                num_children,
+                                ephemeral_owner: owner.map(SessionId::from_i64),
+                                ..Stat::default()
+                            };
                             nodes.push((NodePath::parse(name).unwrap(), stat));
                         }
                     }

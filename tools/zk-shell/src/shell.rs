@@ -166,13 +166,13 @@ fn ensemble(connect: &str) -> String {
     let Ok(parsed) = connect.parse::<ConnectString>() else {
         return "?".to_owned();
     };
-    let first = parsed.servers().first();
+    let first = parsed.hosts.first();
     let first = first.map_or_else(String::new, ToString::to_string);
-    let others = match parsed.servers().len() {
+    let others = match parsed.hosts.len() {
         0 | 1 => String::new(),
         servers => format!("+{}", servers - 1),
     };
-    let chroot = match parsed.chroot() {
+    let chroot = match &parsed.chroot {
         root if root.is_root() => "",
         chroot => chroot.as_str(),
     };

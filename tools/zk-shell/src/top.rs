@@ -140,11 +140,11 @@ impl Top {
         let (to_crawls, crawls) = mpsc::channel(1);
         let mut tasks = JoinSet::new();
         let mut addresses = Vec::new();
-        for server in servers.servers() {
-            addresses.push(collect::address(server.host(), server.port()));
+        for server in &servers.hosts {
+            addresses.push(collect::address(&server.name, server.port));
             let collector = collect::Collector {
-                host: server.host().to_owned(),
-                port: server.port(),
+                host: server.name.clone(),
+                port: server.port,
                 admin_port: self.admin_port,
                 clock,
                 views: views.clone(),

@@ -113,7 +113,7 @@ impl RecipeEntering<'_> {
                 .into_future(),
             self.session.exists(&self.nodes.path).into_future()
         );
-        let ((ready, watch), path) = (ready?, path?.unwrap_or(Stat::zeroed()));
+        let ((ready, watch), path) = (ready?, path?.unwrap_or_default());
         Ok(RecipeView {
             count: RoundCount {
                 changed: path.pzxid,

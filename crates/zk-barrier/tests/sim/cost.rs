@@ -12,7 +12,7 @@ use crate::double;
 /// Requests and lists of one round of all members, the members leaving in the given order, a moment apart or at once.
 async fn round(ensemble: &Ensemble, sessions: &[Session], apart: Duration) -> (usize, usize) {
     let all = u32::try_from(sessions.len()).expect("not that many");
-    let is_list = |request: &Request| matches!(request, Request::List { .. });
+    let is_list = |request: &Request| matches!(request, Request::GetChildren2 { .. });
     let before = (ensemble.request_count(), ensemble.arrived(is_list));
     let mut enters = tokio::task::JoinSet::new();
     for session in sessions {

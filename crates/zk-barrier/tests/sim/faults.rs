@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_barrier::EnterError;
 use zk_core::ErrorKind;
-use zk_core::transport::{Op, Request, TransportError};
+use zk_core::transport::{MultiOp, Request, TransportError};
 use zk_sim::wait::{pass, soon};
 use zk_sim::{Ensemble, Proposal, Script, Scripted, matching};
 
@@ -12,9 +12,13 @@ use crate::{ROUND, double, members};
 
 fn withdraws(request: &Request) -> bool {
     match request {
-        Request::Transaction(parts) => matches!(
+        Request::Multi(parts) => matches!(
             parts[..],
-            [Op::Check { .. }, Op::Set { .. }, Op::Delete { .. }]
+            [
+                MultiOp::Check { .. },
+                MultiOp::SetData { .. },
+                MultiOp::Delete { .. }
+            ]
         ),
         _ => false,
     }
@@ -22,9 +26,13 @@ fn withdraws(request: &Request) -> bool {
 
 fn opens(request: &Request) -> bool {
     match request {
-        Request::Transaction(parts) => matches!(
+        Request::Multi(parts) => matches!(
             parts[..],
-            [Op::Check { .. }, Op::Check { .. }, Op::Set { .. }]
+            [
+                MultiOp::Check { .. },
+                MultiOp::Check { .. },
+                MultiOp::SetData { .. }
+            ]
         ),
         _ => false,
     }
@@ -166,8 +174,8 @@ async fn a_round_read_before_joining_the_next_one_is_read_again() {
     let delayed = creates.every().refuse(later);
     // If it looked for the last opener, it would not find out before the next member has counted it.
     let looks = |request: &Request| match request {
-        Request::Transaction(parts) => {
-            matches!(parts[..], [Op::Check { .. }, Op::Check { .. }])
+        Request::Multi(parts) => {
+            matches!(parts[..], [MultiOp::Check { .. }, MultiOp::Check { .. }])
         }
         _ => false,
     };

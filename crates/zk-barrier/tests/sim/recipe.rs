@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_barrier::{DoubleBarrier, EnterError, Layout, LeaveError, Member};
 use zk_core::Session;
-use zk_core::transport::{Op, Request};
+use zk_core::transport::{MultiOp, Request};
 use zk_sim::wait::{pass, soon};
 use zk_sim::{Ensemble, Kind, Node};
 use zk_testkit::sim::children;
@@ -239,8 +239,8 @@ async fn a_member_deleted_before_its_timeout_or_its_opening_passes_no_round_of_t
     let first = entering(&peer);
     pass(SECOND).await;
     let opens = |request: &Request| match request {
-        Request::Transaction(parts) => {
-            matches!(parts[..], [Op::Check { .. }, Op::Create { .. }])
+        Request::Multi(parts) => {
+            matches!(parts[..], [MultiOp::Check { .. }, MultiOp::Create2(_)])
         }
         _ => false,
     };

@@ -53,7 +53,7 @@ impl Server {
         if self.exists(path) || !(path == ROOT || self.exists(parent)) {
             return;
         }
-        let mut stat = Stat::zeroed();
+        let mut stat = Stat::default();
         (stat.czxid, stat.mzxid, stat.pzxid) = (self.zxid, self.zxid, self.zxid);
         self.nodes.insert(path.to_owned(), stat);
         self.update_parent(path, 1);
@@ -456,8 +456,10 @@ fn a_full_cache_queues_no_reads() {
     let options = CacheOptions::default().with_max_nodes(100);
     let mut reducer = Reducer::new(at(ROOT), &options, None);
     reducer.resynchronize();
-    let mut stat = Stat::zeroed();
-    stat.num_children = 1000;
+    let stat = Stat {
+        num_children: 1000,
+        ..Stat::default()
+    };
     let names: Vec<_> = (0..1000).map(|name| name.to_string()).collect();
     let (mut sent, mut most) = (0, 0);
     while let Some(requests) = reducer.next(1) {

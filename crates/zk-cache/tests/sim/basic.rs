@@ -192,7 +192,7 @@ async fn stat_only_keeps_the_stat_and_reads_no_data() {
         (None, 5, 1)
     );
     let reads =
-        ensemble.arrived(|request| matches!(request, zk_core::transport::Request::Get { .. }));
+        ensemble.arrived(|request| matches!(request, zk_core::transport::Request::GetData { .. }));
     assert_eq!(reads, 0, "data was read");
 }
 

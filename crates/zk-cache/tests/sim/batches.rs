@@ -108,8 +108,7 @@ async fn children_that_no_reply_can_name_are_reported_and_listed_once() {
         let node = format!("{ROOT}/{number:03}");
         writer.create(node, "").parents().await.unwrap();
     }
-    let is_it =
-        |request: &Request| matches!(request, Request::List { path, .. } if path.as_str() == ROOT);
+    let is_it = |request: &Request| matches!(request, Request::GetChildren2 { path, .. } if path.as_str() == ROOT);
     let lists = ensemble.on(is_it).every().misreport(too_large());
     let cache = TreeCache::start(&session, ROOT).unwrap();
     soon("the rest is read", cache.synchronized())

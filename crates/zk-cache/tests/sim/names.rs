@@ -51,7 +51,7 @@ async fn a_changed_name_costs_one_list_and_no_child_is_read() {
         );
         assert_eq!(cache.names(), ["a", "b", "c"]);
         let child = cache.child("a").unwrap();
-        assert_eq!((child.data(), child.stat()), (None, Stat::zeroed()));
+        assert_eq!((child.data(), child.stat()), (None, Stat::default()));
         assert_eq!(cache.parent().unwrap().stat().num_children, 3);
 
         let reads = |of: fn(&Request) -> bool| {
@@ -209,7 +209,7 @@ async fn names_only_of_a_deeper_tree_keeps_the_stats() {
     let flat = names_only().with_max_depth(1);
     let flat = TreeCache::start_with(&session, ROOT, &flat).unwrap();
     let flat = soon("it loads", flat.synchronized()).await.unwrap();
-    assert_eq!(flat.get("/t/a").unwrap().stat(), Stat::zeroed());
+    assert_eq!(flat.get("/t/a").unwrap().stat(), Stat::default());
     assert_eq!(flat.len(), 2);
 }
 

@@ -38,7 +38,7 @@ fn nodes_read(ensemble: &Ensemble) -> usize {
     let nodes = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&nodes);
     ensemble.arrived(move |request| {
-        if matches!(request, Request::Get { .. } | Request::MultiRead(_)) {
+        if matches!(request, Request::GetData { .. } | Request::MultiRead(_)) {
             let paths = matching::paths(request).into_iter();
             let below = paths.filter(|path| path.as_str().starts_with(ROOT));
             count.fetch_add(below.count(), Ordering::SeqCst);

@@ -29,8 +29,10 @@ enum Act {
 
 impl World {
     fn start(keys: &[&'static str]) -> Self {
-        let mut parent = Stat::zeroed();
-        parent.czxid = 1;
+        let parent = Stat {
+            czxid: 1,
+            ..Stat::default()
+        };
         let mut world = Self {
             zxid: 10,
             parent: Some(parent),
@@ -68,7 +70,7 @@ impl World {
                 found.stat.mzxid = zxid;
             }
             (Some(data), None) => {
-                let mut stat = Stat::zeroed();
+                let mut stat = Stat::default();
                 (stat.czxid, stat.mzxid) = (zxid, zxid);
                 let data = data.to_vec();
                 self.nodes.insert(key, NodeContent { data, stat });

@@ -2,6 +2,8 @@
 
 use tokio::net::TcpListener;
 
+use zk_wire::ConnectString;
+
 use super::*;
 
 const SHORT: Duration = Duration::from_millis(500);
@@ -9,7 +11,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 async fn finding(server: &str, allowed: Duration) -> Finding {
     let connect: ConnectString = server.parse().unwrap();
-    let mut unanswered = diagnose(&connect, Duration::from_secs(5), allowed).await;
+    let mut unanswered = diagnose(&connect.hosts, Duration::from_secs(5), allowed).await;
     unanswered.servers.remove(0).finding
 }
 
@@ -83,7 +85,7 @@ fn every_server_is_named_with_what_was_found() {
         Finding::Foreign,
         Finding::Serving,
     ];
-    let servers = connect.servers().iter().cloned().zip(findings);
+    let servers = connect.hosts.iter().cloned().zip(findings);
     let servers = servers.map(|(server, finding)| Tried {
         server,
         address: None,
@@ -112,7 +114,7 @@ fn every_server_is_named_with_what_was_found() {
 #[tokio::test]
 async fn each_address_of_a_name_is_checked() {
     let connect: ConnectString = "localhost:1".parse().unwrap();
-    let diagnosis = diagnose(&connect, SHORT, LONG).await;
+    let diagnosis = diagnose(&connect.hosts, SHORT, LONG).await;
     assert!(!diagnosis.servers.is_empty());
     for tried in &diagnosis.servers {
         let address = tried.address.expect("it was named otherwise");

@@ -1,8 +1,9 @@
 //! Makes the server of a session catch up before a read.
 
+use zk_wire::NodePath;
+
 use super::Answerer;
-use crate::path::NodePath;
-use crate::transport::{Op, Request, Response, TransportError};
+use crate::transport::{MultiOp, Request, Response, TransportError};
 
 /// What a server has applied before it answers the next read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +48,7 @@ impl CatchUp {
 ///
 /// The quorum agrees on and logs even a transaction that only checks, and one that is refused.
 pub(super) fn no_op_transaction() -> Request {
-    Request::Transaction(vec![Op::Check {
+    Request::Multi(vec![MultiOp::Check {
         path: NodePath::root(),
         version: None,
     }])

@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
+use zk_wire::NodePath;
 
 use super::catch_up::CatchUp;
 use super::fresh_read::{find, find_claimed, read_fresh};
 use super::{Engine, lock};
 use crate::deadline::Deadline;
 use crate::error::{ErrorClass, ErrorKind};
-use crate::path::NodePath;
 use crate::retry::RetryPolicy;
-use crate::transport::{Bytes, Request, Response, TransportError};
+use crate::transport::{NodeData, Request, Response, TransportError};
 
 /// The background work of one session. Its task ends with the session.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) enum Job {
     /// A node under a name that other clients use too, if this session created or will create it with this data.
     Claimed {
         path: NodePath,
-        data: Bytes,
+        data: NodeData,
         /// The newest transaction that the session had seen before the create.
         seen: i64,
     },

@@ -5,9 +5,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use zk_wire::NodePath;
+
 use super::lock;
 use crate::outcome::Verdict;
-use crate::path::NodePath;
 
 /// The ephemeral nodes that calls of a session are creating under names that the caller chose.
 #[derive(Debug, Default)]

@@ -1,12 +1,12 @@
 //! Reads from a server that has caught up with the leader, to find out what became of a write with a lost reply.
 
+use zk_wire::{NodePath, Stat};
+
 use super::Engine;
 use super::catch_up::CatchUp;
 use crate::error::ErrorKind;
 use crate::join_all::join_all;
-use crate::path::NodePath;
-use crate::stat::Stat;
-use crate::transport::{Bytes, Request, Response, TransportError};
+use crate::transport::{NodeData, Request, Response, TransportError, child_of};
 
 /// Reads from a server that has caught up.
 ///
@@ -42,7 +42,7 @@ pub(crate) async fn find(
     parent: &NodePath,
     prefix: &str,
 ) -> Result<Vec<NodePath>, TransportError> {
-    let list = Request::List {
+    let list = Request::GetChildren2 {
         path: parent.clone(),
         watch: false,
     };
@@ -51,7 +51,7 @@ pub(crate) async fn find(
         Ok(Response::Children { names, .. }) => Ok(names
             .iter()
             .filter(|name| name.starts_with(prefix))
-            .map(|name| parent.child(name))
+            .map(|name| child_of(parent, name))
             .collect()),
         Ok(other) => Err(other.unexpected()),
         Err(TransportError::Refused(ErrorKind::NoNode, _)) => Ok(Vec::new()),
@@ -66,10 +66,10 @@ pub(crate) async fn find(
 pub(crate) async fn find_claimed(
     engine: &Engine,
     path: &NodePath,
-    data: &Bytes,
+    data: &NodeData,
     seen: i64,
 ) -> Result<Option<Stat>, TransportError> {
-    let get = Request::Get {
+    let get = Request::GetData {
         path: path.clone(),
         watch: false,
     };

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
+use zk_wire::NodePath;
 
 use super::Engine;
 use super::catch_up::no_op_transaction;
 use crate::deadline::Deadline;
 use crate::lease_clock;
-use crate::path::NodePath;
 use crate::transport::Request;
 
 /// How many handles rely on a session, and since when none does.

@@ -15,12 +15,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{mpsc, oneshot};
+use zk_wire::NodePath;
 
 use super::lock;
 use super::watch_manager::command::Command;
-use crate::path::NodePath;
 
-/// The watched nodes of a session, by their paths below the chroot.
+/// The watched nodes of a session, by the paths that the servers know.
 #[derive(Debug)]
 pub(crate) struct OneShotWatches {
     uses: Mutex<HashMap<NodePath, Use>>,

@@ -1,7 +1,8 @@
 //! What an answer proves.
 
+use zk_wire::NodePath;
+
 use super::*;
-use crate::path::NodePath;
 
 #[test]
 fn refusal_for_lack_of_access_is_a_commit_in_transactions_only() {
@@ -25,7 +26,7 @@ fn refusal_for_lack_of_access_is_a_commit_in_transactions_only() {
         write.of_answer(&Err(TransportError::Lost(String::new()))),
         None
     );
-    let transaction = Answerer::of(&Request::Transaction(Vec::new()));
+    let transaction = Answerer::of(&Request::Multi(Vec::new()));
     let refused = Err(TransportError::RefusedAt {
         index: 0,
         kind: ErrorKind::NoAuth,
@@ -49,8 +50,8 @@ struct Silent(crate::transport::LinkSender);
 
 #[cfg(target_os = "linux")]
 impl Transport for Silent {
-    fn session_id(&self) -> crate::stat::SessionId {
-        crate::stat::SessionId::new(1)
+    fn session_id(&self) -> zk_wire::SessionId {
+        zk_wire::SessionId::from_i64(1)
     }
 
     fn session_timeout(&self) -> std::time::Duration {
@@ -112,8 +113,8 @@ struct Answering {
 }
 
 impl Transport for Answering {
-    fn session_id(&self) -> crate::stat::SessionId {
-        crate::stat::SessionId::new(1)
+    fn session_id(&self) -> zk_wire::SessionId {
+        zk_wire::SessionId::from_i64(1)
     }
 
     fn session_timeout(&self) -> std::time::Duration {

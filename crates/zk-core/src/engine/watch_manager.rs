@@ -15,11 +15,11 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::{FuturesUnordered, SelectAll};
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use zk_wire::NodePath;
 
 use super::Engine;
 use super::one_shot_watches::OneShotWatches;
 use crate::deadline::Deadline;
-use crate::path::NodePath;
 use crate::retry::RetryPolicy;
 use crate::transport::{
     Request, Response, TransportError, WatchEvent, WatchNotification, Watching,
@@ -85,7 +85,7 @@ impl WatchManager {
         &self.one_shot_watches
     }
 
-    /// Starts a subscription to `path`, which is below the chroot.
+    /// Starts a subscription to `path`, as the servers know it.
     pub(crate) fn register(
         &self,
         path: NodePath,

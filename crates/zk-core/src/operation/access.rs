@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use zk_wire::{Acl, Stat};
+
 use super::request_checks::{acl_bytes, check_size, check_version};
 use super::target::{OperationFuture, Target};
-use crate::acl::Acl;
 use crate::call::WriteOutcome;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::outcome::{Verdict, judge_acl};
-use crate::stat::Stat;
 use crate::transport::{Request, Response};
 
 /// Reads the access rules of a node; created by [`Session::acl`](crate::Session::acl).

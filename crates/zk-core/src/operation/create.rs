@@ -3,20 +3,18 @@
 use std::time::Duration;
 
 use uuid::Uuid;
+use zk_wire::{Acl, NodePath, Stat};
 
 use super::request_checks::{acl_bytes, check_size};
 use super::target::{OperationFuture, Target};
 use super::write::set;
-use crate::acl::Acl;
 use crate::call::{Call, Repeat};
 use crate::engine::concurrent_creates::CreateInProgress;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::outcome::{Verdict, Wanted, judge_create, judge_overwrite};
-use crate::path::NodePath;
 use crate::sequence::Sequence;
 use crate::session_handle::SessionHandle;
-use crate::stat::Stat;
-use crate::transport::{Bytes, CreateMode, CreateRequest, Request, Response};
+use crate::transport::{CreateMode, NewNode, NodeData, Request, Response};
 
 mod claimed;
 mod options;
@@ -26,7 +24,7 @@ mod replacement;
 
 pub use options::IdPlace;
 
-use options::{Options, PLAIN, mode_of};
+use options::{Options, mode_of};
 use parents::MOST_ROUNDS;
 
 /// Creates a node; created by [`Session::create`](crate::Session::create).
@@ -79,7 +77,7 @@ use parents::MOST_ROUNDS;
 #[must_use = "nothing is created until it is awaited"]
 pub struct Create {
     target: Target,
-    data: Bytes,
+    data: NodeData,
     options: Options,
     acl: Acl,
 }
@@ -140,7 +138,7 @@ impl Create {
     ///
     /// It is no error if another client creates or deletes a parent meanwhile.
     pub fn parents(mut self) -> Self {
-        self.options.parents = Some(PLAIN);
+        self.options.parents = Some(CreateMode::Persistent);
         self
     }
 
@@ -226,7 +224,7 @@ impl IntoFuture for Create {
 async fn create(
     call: &Call,
     path: &NodePath,
-    data: Bytes,
+    data: NodeData,
     options: Options,
     acl: Acl,
 ) -> Result<(NodePath, Stat), Error> {
@@ -247,7 +245,7 @@ async fn create(
 struct Prepared {
     /// The path, with the number that the caller chose, and without a unique id.
     path: NodePath,
-    request: CreateRequest,
+    request: NewNode,
     /// The unique name of a protected node, without the number that the server may append.
     unique_name: Option<String>,
 }
@@ -255,7 +253,7 @@ struct Prepared {
 fn prepare(
     call: &Call,
     path: &NodePath,
-    data: Bytes,
+    data: NodeData,
     options: Options,
     acl: Acl,
 ) -> Result<Prepared, Error> {
@@ -265,7 +263,8 @@ fn prepare(
     }
     let numbered = match (options.protected, options.number) {
         (false, Some(number)) => {
-            Some(path.with_name(&format!("{}{number}", path.name().unwrap_or_default())))
+            let name = path.name().unwrap_or_default();
+            Some(sibling(path, &format!("{name}{number}")))
         }
         _ => None,
     };
@@ -287,10 +286,10 @@ fn prepare(
     let wire = call.wire(path);
     let (wire, named) = match &unique_name {
         None => (wire, path.clone()),
-        Some(name) => (wire.with_name(name), path.with_name(name)),
+        Some(name) => (sibling(&wire, name), sibling(path, name)),
     };
     check_size(call, &named, data.as_slice(), acl_bytes(&acl))?;
-    let request = CreateRequest {
+    let request = NewNode {
         path: wire,
         data,
         mode,
@@ -301,6 +300,14 @@ fn prepare(
         request,
         unique_name,
     })
+}
+
+/// Returns a node beside another one, which is not the root.
+fn sibling(path: &NodePath, name: &str) -> NodePath {
+    let parent = path.parent().unwrap_or_else(NodePath::root);
+    parent
+        .join(name)
+        .expect("a name stays one with letters and digits before or behind it")
 }
 
 /// Derives a unique name from the last component of `path`; the server may append a number.
@@ -317,7 +324,7 @@ fn unique_name(call: &Call, path: &NodePath, options: Options) -> String {
 async fn create_plain(
     call: &Call,
     path: &NodePath,
-    request: &CreateRequest,
+    request: &NewNode,
     options: Options,
 ) -> Result<(NodePath, Stat), Error> {
     let repeat = if options.sequential {
@@ -326,7 +333,7 @@ async fn create_plain(
         Repeat::Write
     };
     let seen = call.engine().newest_zxid();
-    let is_counted = request.mode == (CreateMode::Ephemeral { sequential: false });
+    let is_counted = request.mode == CreateMode::Ephemeral;
     let counted = is_counted.then(|| request.path.clone());
     let in_progress = call.session().concurrent_creates().begin(counted);
     let mut rounds = 0;
@@ -336,7 +343,7 @@ async fn create_plain(
             .request(
                 path,
                 repeat,
-                &Request::Create(request.clone()),
+                &Request::Create2(request.clone()),
                 Response::created,
             )
             .await;
@@ -390,7 +397,7 @@ async fn create_plain(
 async fn judge(
     call: &Call,
     path: &NodePath,
-    request: &CreateRequest,
+    request: &NewNode,
     options: Options,
     seen: i64,
     in_progress: &CreateInProgress,
@@ -424,9 +431,9 @@ async fn judge(
 async fn found(
     call: &Call,
     path: &NodePath,
-    request: &CreateRequest,
+    request: &NewNode,
 ) -> Result<Option<(bytes::Bytes, Stat)>, Error> {
-    let get = Request::Get {
+    let get = Request::GetData {
         path: request.path.clone(),
         watch: false,
     };

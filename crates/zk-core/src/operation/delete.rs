@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use zk_wire::{NodePath, Stat};
+
 use super::request_checks::check_version;
 use super::target::{OperationFuture, Target};
 use crate::call::{Call, Repeat, WriteOutcome};
@@ -9,9 +11,7 @@ use crate::engine::cleanup::{CleanupOnDrop, Job};
 use crate::error::{Error, ErrorClass, ErrorKind, Operation};
 use crate::join_all::join_all;
 use crate::outcome::{Verdict, judge_delete};
-use crate::path::NodePath;
-use crate::stat::Stat;
-use crate::transport::{Request, Response};
+use crate::transport::{Request, Response, child_of};
 
 /// Deletes a node; created by [`Session::delete`](crate::Session::delete).
 ///
@@ -265,7 +265,7 @@ async fn read_stat(call: &Call, path: &NodePath, in_doubt: bool) -> Result<Optio
 }
 
 async fn list(call: &Call, path: &NodePath) -> Result<Vec<String>, Error> {
-    let request = Request::List {
+    let request = Request::GetChildren2 {
         path: call.wire(path),
         watch: false,
     };
@@ -322,7 +322,7 @@ async fn collect_tree(call: &Call, root: &NodePath) -> Result<Option<Vec<NodePat
             match answer {
                 Ok(names) => {
                     let parent = nodes[at].clone();
-                    nodes.extend(names.iter().map(|name| parent.child(name)));
+                    nodes.extend(names.iter().map(|name| child_of(&parent, name)));
                 }
                 Err(error) if error.is_no_node() && at == 0 => return Ok(None),
                 Err(error) if error.is_no_node() => {}

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use zk_wire::{NodePath, Stat};
 
 use super::target::{OperationFuture, Target};
 use crate::call::Call;
 use crate::engine::catch_up::CatchUp;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::path::NodePath;
-use crate::stat::Stat;
 use crate::transport::{Request, Response};
 use crate::watch::{Watch, register};
 
@@ -58,7 +57,7 @@ impl IntoFuture for Get {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Get, async move |call, path| {
-            let request = Request::Get {
+            let request = Request::GetData {
                 path: call.wire(&path),
                 watch: false,
             };
@@ -203,7 +202,7 @@ impl IntoFuture for List {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::List, async move |call, path| {
-            let request = Request::List {
+            let request = Request::GetChildren2 {
                 path: call.wire(&path),
                 watch: false,
             };
@@ -322,7 +321,7 @@ impl IntoFuture for GetWatched {
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Get, async move |call, path| {
             let one_shot = register(&call, &path);
-            let request = Request::Get {
+            let request = Request::GetData {
                 path: call.wire(&path),
                 watch: true,
             };
@@ -429,7 +428,7 @@ impl IntoFuture for ListWatched {
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::List, async move |call, path| {
             let one_shot = register(&call, &path);
-            let request = Request::List {
+            let request = Request::GetChildren2 {
                 path: call.wire(&path),
                 watch: true,
             };

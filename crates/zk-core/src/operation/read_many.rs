@@ -4,16 +4,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use zk_wire::{NodePath, ParsePathError, Stat};
 
 use super::request_checks::check_size;
 use super::target::{OperationFuture, Target};
 use crate::call::{Call, Repeat};
 use crate::error::{Error, ErrorClass, ErrorKind, Operation};
 use crate::join_all::join_all;
-use crate::path::{NodePath, ParsePathError};
 use crate::session_handle::SessionHandle;
-use crate::stat::Stat;
-use crate::transport::{ReadOp, ReadResult, Request, Response};
+use crate::transport::{MultiRead, ReadResult, Request, Response};
 
 /// Reads several nodes; created by [`Session::get_many`](crate::Session::get_many) and
 /// [`Session::list_many`](crate::Session::list_many).
@@ -58,7 +57,7 @@ struct Read<T> {
     operation: Operation,
     request: fn(NodePath) -> Request,
     from_response: fn(Response) -> Option<T>,
-    op: fn(NodePath) -> ReadOp,
+    op: fn(NodePath) -> MultiRead,
     from_result: fn(ReadResult) -> Option<T>,
     len: fn(&T) -> usize,
 }
@@ -106,9 +105,9 @@ impl ReadMany<(Bytes, Stat)> {
     ) -> Self {
         let get = Read {
             operation: Operation::Get,
-            request: |path| Request::Get { path, watch: false },
+            request: |path| Request::GetData { path, watch: false },
             from_response: Response::data,
-            op: ReadOp::Data,
+            op: |path| MultiRead::GetData { path },
             from_result: |result| match result {
                 ReadResult::Data { data, stat } => Some((data.into_inner(), stat)),
                 ReadResult::Children(_) => None,
@@ -126,12 +125,12 @@ impl ReadMany<Vec<String>> {
     ) -> Self {
         let list = Read {
             operation: Operation::List,
-            request: |path| Request::List { path, watch: false },
+            request: |path| Request::GetChildren2 { path, watch: false },
             from_response: |response| match response {
                 Response::Children { names, .. } => Some(names),
                 _ => None,
             },
-            op: ReadOp::Children,
+            op: |path| MultiRead::GetChildren { path },
             from_result: |result| match result {
                 ReadResult::Children(names) => Some(names),
                 ReadResult::Data { .. } => None,

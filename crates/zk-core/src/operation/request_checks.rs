@@ -1,10 +1,10 @@
 //! Refuses requests that servers would misunderstand, or that are longer than the session may send.
 
-use crate::acl::Acl;
+use zk_wire::{Acl, NodePath};
+
 use crate::call::Call;
 use crate::error::{Error, ErrorKind};
 use crate::outcome::ANY_VERSION;
-use crate::path::NodePath;
 
 /// Refuses version -1, which servers treat as any version.
 pub(super) fn check_version(

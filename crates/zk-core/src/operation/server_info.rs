@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use zk_wire::{Identity, NodePath};
+
 use super::target::{OperationFuture, Target};
 use crate::ensemble_config::EnsembleConfig;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::identity::Identity;
-use crate::path::NodePath;
 use crate::transport::{Request, Response};
 
 /// Returns who a session is to its server; created by [`Session::whoami`](crate::Session::whoami).
@@ -117,7 +117,7 @@ impl IntoFuture for Ephemerals {
         self.target
             .run(Operation::Ephemerals, async move |call, path| {
                 let wire = call.wire(&path);
-                let request = Request::Ephemerals {
+                let request = Request::GetEphemerals {
                     prefix: wire.to_string(),
                 };
                 let paths = |response| match response {
@@ -140,7 +140,7 @@ impl IntoFuture for DescendantCount {
     fn into_future(self) -> Self::IntoFuture {
         self.target
             .run(Operation::DescendantCount, async move |call, path| {
-                let request = Request::CountBelow {
+                let request = Request::GetAllChildrenNumber {
                     path: call.wire(&path),
                 };
                 let count = |response| match response {
@@ -159,7 +159,10 @@ impl IntoFuture for GetConfig {
     fn into_future(self) -> Self::IntoFuture {
         self.target
             .run(Operation::GetConfig, async move |call, path| {
-                match call.read(&path, &Request::GetConfig, Response::data).await {
+                match call
+                    .read(&path, &Request::GetConfig { watch: false }, Response::data)
+                    .await
+                {
                     Ok((data, _)) => Ok(EnsembleConfig::new(&data)),
                     Err(error) if error.is_no_node() => {
                         Err(call.error(&path, ErrorKind::Unsupported).attempts_made(1))

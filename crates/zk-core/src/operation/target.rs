@@ -4,11 +4,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tracing::Instrument;
+use zk_wire::{IntoNodePath, NodePath, ParsePathError};
 
 use super::request_checks::check_size;
 use crate::call::Call;
 use crate::error::{Error, Operation};
-use crate::path::{IntoNodePath, NodePath, ParsePathError};
 use crate::session_handle::SessionHandle;
 
 /// The future of an operation. It may move between threads and owns all it needs.

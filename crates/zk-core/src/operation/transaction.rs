@@ -2,27 +2,26 @@
 
 use std::time::Duration;
 
+use zk_wire::{Acl, IntoNodePath, NodePath, ParsePathError, Stat};
+
 use super::request_checks::{NOT_A_VERSION, acl_bytes, check_frame};
 use super::target::{OperationFuture, observed};
 use super::write::conditional_set;
-use crate::acl::Acl;
 use crate::call::{Call, Repeat, WriteOutcome};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::outcome::{ANY_VERSION, may_set_again};
-use crate::path::{IntoNodePath, NodePath, ParsePathError};
 use crate::session_handle::SessionHandle;
-use crate::stat::Stat;
-use crate::transport::{Bytes, CreateMode, CreateRequest, Op, OpResult, Request, Response};
+use crate::transport::{CreateMode, MultiOp, MultiResult, NewNode, NodeData, Request, Response};
 
 /// Operations that are applied all or none; created by [`Session::transaction`](crate::Session::transaction).
 ///
 /// The operations are applied in the order in which they were added, and each sees the effects of the ones before it.
-/// Returns one [`OpResult`] per operation.
+/// Returns one [`MultiResult`] per operation.
 ///
 /// ```no_run
 /// # async fn demo(session: zk_core::Session) -> Result<(), zk_core::Error> {
-/// use zk_core::OpResult;
+/// use zk_core::MultiResult;
 ///
 /// let done = session
 ///     .transaction()
@@ -31,7 +30,7 @@ use crate::transport::{Bytes, CreateMode, CreateRequest, Op, OpResult, Request, 
 ///     .set("/config", "after")
 ///     .commit()
 ///     .await?;
-/// assert!(matches!(done[..], [OpResult::Checked, OpResult::Created { .. }, OpResult::Set(_)]));
+/// assert!(matches!(done[..], [MultiResult::Checked, MultiResult::Created { .. }, MultiResult::Set(_)]));
 /// # Ok(())
 /// # }
 /// ```
@@ -39,7 +38,7 @@ use crate::transport::{Bytes, CreateMode, CreateRequest, Op, OpResult, Request, 
 #[must_use = "nothing is changed until it is committed"]
 pub struct Transaction {
     session: SessionHandle,
-    parts: Vec<Op>,
+    parts: Vec<MultiOp>,
     /// The paths of the operations as they were given.
     paths: Vec<NodePath>,
     wrong: Option<(usize, ParsePathError)>,
@@ -62,7 +61,7 @@ impl Transaction {
 
     /// Lets the transaction fail unless the node exists.
     pub fn check(self, path: impl IntoNodePath) -> Self {
-        self.part(path, |path| Op::Check {
+        self.part(path, |path| MultiOp::Check {
             path,
             version: None,
         })
@@ -70,7 +69,7 @@ impl Transaction {
 
     /// Lets the transaction fail unless the data of the node has this version.
     pub fn check_version(self, path: impl IntoNodePath, version: i32) -> Self {
-        self.part(path, |path| Op::Check {
+        self.part(path, |path| MultiOp::Check {
             path,
             version: Some(version),
         })
@@ -78,21 +77,12 @@ impl Transaction {
 
     /// Creates a persistent node, with the access rules of the session's view.
     pub fn create(self, path: impl IntoNodePath, data: impl Into<Vec<u8>>) -> Self {
-        let mode = CreateMode::Persistent {
-            sequential: false,
-            ttl: None,
-        };
-        self.create_as(path, data, mode, None)
+        self.create_as(path, data, CreateMode::Persistent, None)
     }
 
     /// Creates an ephemeral node, with the access rules of the session's view.
     pub fn create_ephemeral(self, path: impl IntoNodePath, data: impl Into<Vec<u8>>) -> Self {
-        self.create_as(
-            path,
-            data,
-            CreateMode::Ephemeral { sequential: false },
-            None,
-        )
+        self.create_as(path, data, CreateMode::Ephemeral, None)
     }
 
     /// Creates a node of any kind; without `acl` it has the access rules of the session's view.
@@ -108,7 +98,7 @@ impl Transaction {
         let data = data.into().into();
         let acl = acl.unwrap_or_else(|| self.session.defaults().acl.clone());
         self.part(path, |path| {
-            Op::Create(CreateRequest {
+            MultiOp::Create2(NewNode {
                 path,
                 data,
                 mode,
@@ -120,7 +110,7 @@ impl Transaction {
     /// Replaces the data of a node, whatever its version.
     pub fn set(self, path: impl IntoNodePath, data: impl Into<Vec<u8>>) -> Self {
         let data = data.into().into();
-        self.part(path, |path| Op::Set {
+        self.part(path, |path| MultiOp::SetData {
             path,
             data,
             version: None,
@@ -135,7 +125,7 @@ impl Transaction {
         version: i32,
     ) -> Self {
         let data = data.into().into();
-        self.part(path, |path| Op::Set {
+        self.part(path, |path| MultiOp::SetData {
             path,
             data,
             version: Some(version),
@@ -143,7 +133,7 @@ impl Transaction {
     }
 
     /// Replaces the data of a node that has this version, which may be -1. It adds one or two parts.
-    pub(crate) fn set_exactly(mut self, path: &NodePath, data: Bytes, version: i32) -> Self {
+    pub(crate) fn set_exactly(mut self, path: &NodePath, data: NodeData, version: i32) -> Self {
         let wire = self.session.defaults().wire(path);
         for part in conditional_set(wire, data, version) {
             self.parts.push(part);
@@ -154,7 +144,7 @@ impl Transaction {
 
     /// Deletes a node, whatever its version.
     pub fn delete(self, path: impl IntoNodePath) -> Self {
-        self.part(path, |path| Op::Delete {
+        self.part(path, |path| MultiOp::Delete {
             path,
             version: None,
         })
@@ -162,7 +152,7 @@ impl Transaction {
 
     /// Deletes a node whose data has this version.
     pub fn delete_version(self, path: impl IntoNodePath, version: i32) -> Self {
-        self.part(path, |path| Op::Delete {
+        self.part(path, |path| MultiOp::Delete {
             path,
             version: Some(version),
         })
@@ -174,7 +164,7 @@ impl Transaction {
         self
     }
 
-    fn part(mut self, path: impl IntoNodePath, change: impl FnOnce(NodePath) -> Op) -> Self {
+    fn part(mut self, path: impl IntoNodePath, change: impl FnOnce(NodePath) -> MultiOp) -> Self {
         match path.into_node_path() {
             Ok(path) => {
                 self.parts.push(change(self.session.defaults().wire(&path)));
@@ -220,7 +210,7 @@ impl Transaction {
     /// # Cost
     ///
     /// One round trip.
-    pub fn commit(self) -> OperationFuture<Vec<OpResult>> {
+    pub fn commit(self) -> OperationFuture<Vec<MultiResult>> {
         Box::pin(async move { self.in_span(self.clone().attempt()).await })
     }
 
@@ -239,7 +229,7 @@ impl Transaction {
     }
 
     /// Adds the operation of an idempotency token in front: of several operations that fail, a server reports the first.
-    pub(crate) fn behind(mut self, token: Op, path: NodePath) -> Self {
+    pub(crate) fn behind(mut self, token: MultiOp, path: NodePath) -> Self {
         self.parts.insert(0, token);
         self.paths.insert(0, path);
         if let Some((part, _)) = &mut self.wrong {
@@ -270,7 +260,7 @@ impl Transaction {
     }
 
     /// Sends the operations. With a token it sends them once; the token shows whether to repeat them.
-    pub(crate) async fn attempt(self) -> Result<Vec<OpResult>, Error> {
+    pub(crate) async fn attempt(self) -> Result<Vec<MultiResult>, Error> {
         let Self {
             session,
             parts,
@@ -293,14 +283,13 @@ impl Transaction {
                 return Err(call.error(path, kind).detail(rule).failed_at(at));
             }
         }
-        let chroot = call.engine().servers.chroot().as_str().len();
-        let size = parts.iter().map(|part| size_of(part) + chroot).sum();
+        let size = parts.iter().map(size_of).sum();
         check_frame(&call, first, size)?;
         let committed = |response| match response {
             Response::Committed(results) if fits(&operations, &results) => Some(results),
             _ => None,
         };
-        let is_check = |part: &Op| matches!(part, Op::Check { .. });
+        let is_check = |part: &MultiOp| matches!(part, MultiOp::Check { .. });
         let result = match plain_sets(&parts) {
             Some(_) if !has_token => set_all(&call, first, parts, committed).await,
             _ => {
@@ -309,7 +298,7 @@ impl Transaction {
                 } else {
                     Repeat::Never
                 };
-                let request = Request::Transaction(parts);
+                let request = Request::Multi(parts);
                 let answer = call.request(first, repeat, &request, committed).await;
                 match answer.result {
                     Err(error) if answer.was_in_doubt => Err(error.maybe_applied()),
@@ -321,7 +310,7 @@ impl Transaction {
             Ok(changed) => Ok(changed
                 .into_iter()
                 .map(|changed| match changed {
-                    OpResult::Created { path, stat } => OpResult::Created {
+                    MultiResult::Created { path, stat } => MultiResult::Created {
                         path: call.session().defaults().unwire(&path),
                         stat,
                     },
@@ -347,41 +336,43 @@ impl Transaction {
 }
 
 /// Returns the operation that a part is without a transaction. A check reads the node.
-fn operation_of(part: &Op) -> Operation {
+fn operation_of(part: &MultiOp) -> Operation {
     match part {
-        Op::Check { .. } => Operation::Get,
-        Op::Create(_) => Operation::Create,
-        Op::Set { .. } => Operation::Set,
-        Op::Delete { .. } => Operation::Delete,
+        MultiOp::Check { .. } => Operation::Get,
+        MultiOp::Create(_) | MultiOp::Create2(_) => Operation::Create,
+        MultiOp::SetData { .. } => Operation::Set,
+        MultiOp::Delete { .. } => Operation::Delete,
     }
 }
 
 /// Returns whether these are results of these operations, one of each. Callers rely on it.
-fn fits(operations: &[Operation], results: &[OpResult]) -> bool {
-    let is_of = |(operation, result): (&Operation, &OpResult)| {
+fn fits(operations: &[Operation], results: &[MultiResult]) -> bool {
+    let is_of = |(operation, result): (&Operation, &MultiResult)| {
         let of = match result {
-            OpResult::Checked => Operation::Get,
-            OpResult::Created { .. } => Operation::Create,
-            OpResult::Set(_) => Operation::Set,
-            OpResult::Deleted => Operation::Delete,
+            MultiResult::Checked => Operation::Get,
+            MultiResult::Created { .. } => Operation::Create,
+            MultiResult::Set(_) => Operation::Set,
+            MultiResult::Deleted => Operation::Delete,
         };
         *operation == of
     };
     operations.len() == results.len() && operations.iter().zip(results).all(is_of)
 }
 
-fn problem_of(part: &Op) -> Option<(ErrorKind, &'static str)> {
+fn problem_of(part: &MultiOp) -> Option<(ErrorKind, &'static str)> {
     match part {
-        Op::Create(create) if create.path.is_root() => {
+        MultiOp::Create(create) | MultiOp::Create2(create) if create.path.is_root() => {
             Some((ErrorKind::InvalidArgument, "the root always exists"))
         }
-        Op::Create(create) if create.acl.entries().is_empty() => {
+        MultiOp::Create(create) | MultiOp::Create2(create) if create.acl.entries().is_empty() => {
             Some((ErrorKind::InvalidAcl, "it has no entry"))
         }
-        Op::Delete { path, .. } if path.is_root() => {
+        MultiOp::Delete { path, .. } if path.is_root() => {
             Some((ErrorKind::InvalidArgument, "the root cannot be deleted"))
         }
-        Op::Check { version, .. } | Op::Set { version, .. } | Op::Delete { version, .. }
+        MultiOp::Check { version, .. }
+        | MultiOp::SetData { version, .. }
+        | MultiOp::Delete { version, .. }
             if *version == Some(ANY_VERSION) =>
         {
             Some((ErrorKind::InvalidArgument, NOT_A_VERSION))
@@ -390,11 +381,11 @@ fn problem_of(part: &Op) -> Option<(ErrorKind, &'static str)> {
     }
 }
 
-fn size_of(part: &Op) -> usize {
+fn size_of(part: &MultiOp) -> usize {
     let (path, data, acl) = match part {
-        Op::Check { path, .. } | Op::Delete { path, .. } => (path, 0, 0),
-        Op::Set { path, data, .. } => (path, data.as_slice().len(), 0),
-        Op::Create(create) => (
+        MultiOp::Check { path, .. } | MultiOp::Delete { path, .. } => (path, 0, 0),
+        MultiOp::SetData { path, data, .. } => (path, data.as_slice().len(), 0),
+        MultiOp::Create(create) | MultiOp::Create2(create) => (
             &create.path,
             create.data.as_slice().len(),
             acl_bytes(&create.acl),
@@ -405,19 +396,22 @@ fn size_of(part: &Op) -> usize {
 
 /// The nodes and their new data, of parts that are checks and replacements without a version; `None` if there are
 /// others, if there is none of these, or if one node is replaced twice.
-fn plain_sets(parts: &[Op]) -> Option<Vec<(NodePath, Bytes)>> {
-    let mut sets: Vec<(NodePath, Bytes)> = Vec::new();
+fn plain_sets(parts: &[MultiOp]) -> Option<Vec<(NodePath, NodeData)>> {
+    let mut sets: Vec<(NodePath, NodeData)> = Vec::new();
     for part in parts {
         match part {
-            Op::Check { .. } => {}
-            Op::Set {
+            MultiOp::Check { .. } => {}
+            MultiOp::SetData {
                 path,
                 data,
                 version: None,
             } if sets.iter().all(|(other, _)| other != path) => {
                 sets.push((path.clone(), data.clone()));
             }
-            Op::Set { .. } | Op::Create(_) | Op::Delete { .. } => return None,
+            MultiOp::SetData { .. }
+            | MultiOp::Create(_)
+            | MultiOp::Create2(_)
+            | MultiOp::Delete { .. } => return None,
         }
     }
     (!sets.is_empty()).then_some(sets)
@@ -428,12 +422,12 @@ fn plain_sets(parts: &[Op]) -> Option<Vec<(NodePath, Bytes)>> {
 async fn set_all(
     call: &Call,
     first: &NodePath,
-    parts: Vec<Op>,
-    committed: impl Fn(Response) -> Option<Vec<OpResult>>,
-) -> Result<Vec<OpResult>, Error> {
+    parts: Vec<MultiOp>,
+    committed: impl Fn(Response) -> Option<Vec<MultiResult>>,
+) -> Result<Vec<MultiResult>, Error> {
     let sets = &plain_sets(&parts).unwrap_or_default();
     let plain = &parts;
-    let request = Request::Transaction(plain.clone());
+    let request = Request::Multi(plain.clone());
     let result = call.write(first, request, committed, |seen| async move {
         let mut found = Vec::with_capacity(sets.len());
         for (path, data) in sets {
@@ -451,18 +445,18 @@ async fn set_all(
         }
         let mut versions = nodes.iter().map(|(.., stat)| stat.version);
         let again = plain.iter().cloned().map(|mut part| {
-            if let Op::Set { version, .. } = &mut part {
+            if let MultiOp::SetData { version, .. } = &mut part {
                 *version = versions.next();
             }
             part
         });
-        Ok(WriteOutcome::Instead(Request::Transaction(again.collect())))
+        Ok(WriteOutcome::Instead(Request::Multi(again.collect())))
     });
     result.await.map_err(|error| {
         let part = error.failed_part().and_then(|part| plain.get(part));
         match (error.kind(), part) {
             // No version was asked for: it is the one that was found, and others have written since.
-            (ErrorKind::BadVersion, Some(Op::Set { .. })) => call
+            (ErrorKind::BadVersion, Some(MultiOp::SetData { .. })) => call
                 .error(first, ErrorKind::OutcomeUnknown)
                 .attempts_made(error.attempts())
                 .detail(CHANGED),
@@ -476,7 +470,7 @@ async fn read_again(
     first: &NodePath,
     wire: &NodePath,
 ) -> Result<Option<(bytes::Bytes, Stat)>, Error> {
-    let get = Request::Get {
+    let get = Request::GetData {
         path: wire.clone(),
         watch: false,
     };

@@ -5,10 +5,11 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
 
+use zk_wire::Stat;
+
 use super::read::Get;
 use crate::codec::{Codec, DecodeError};
 use crate::error::{Error, ErrorClass};
-use crate::stat::Stat;
 
 /// Reads the data of a node as a value; created by [`Get::decoded`].
 ///

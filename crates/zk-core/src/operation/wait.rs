@@ -3,12 +3,12 @@
 use std::future::pending;
 use std::time::Duration;
 
+use zk_wire::{NodePath, Stat};
+
 use super::read::{exists, exists_watched};
 use super::target::{OperationFuture, Target};
 use crate::call::Call;
 use crate::error::{Error, ErrorClass, ErrorKind, Operation};
-use crate::path::NodePath;
-use crate::stat::Stat;
 use crate::transport::{TransportError, WatchEvent};
 
 /// Waits until a node exists; created by [`Session::wait_for_creation`](crate::Session::wait_for_creation).

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use zk_wire::{NodePath, Stat};
+
 use super::request_checks::{check_size, check_version};
 use super::target::{OperationFuture, Target};
 use crate::call::{Call, WriteOutcome};
 use crate::error::{Error, ErrorKind, Operation};
 use crate::outcome::{ANY_VERSION, Verdict, judge_overwrite, judge_set};
-use crate::path::NodePath;
-use crate::stat::Stat;
-use crate::transport::{Bytes, Op, OpResult, Request, Response};
+use crate::transport::{MultiOp, MultiResult, NodeData, Request, Response};
 
 /// Replaces the data of a node; created by [`Session::set`](crate::Session::set).
 ///
@@ -113,14 +113,14 @@ impl IntoFuture for Set {
 pub(crate) async fn set(
     call: &Call,
     path: &NodePath,
-    data: Bytes,
+    data: NodeData,
     version: Option<i32>,
     is_idempotent: bool,
 ) -> Result<Stat, Error> {
     let request = if version == Some(ANY_VERSION) {
-        Request::Transaction(conditional_set(call.wire(path), data.clone(), ANY_VERSION))
+        Request::Multi(conditional_set(call.wire(path), data.clone(), ANY_VERSION))
     } else {
-        Request::Set {
+        Request::SetData {
             path: call.wire(path),
             data: data.clone(),
             version,
@@ -128,7 +128,7 @@ pub(crate) async fn set(
     };
     let data = data.as_slice();
     call.write(path, request, first_set, |seen| async move {
-        let get = Request::Get {
+        let get = Request::GetData {
             path: call.wire(path),
             watch: false,
         };
@@ -161,29 +161,29 @@ pub(crate) async fn set(
 /// Servers without ZOOKEEPER-4743 count from -2 to -1, and treat -1 in a request as any version. To require that version,
 /// the data is replaced whatever the version, and has to have version 0 then: each part sees the effects of the ones
 /// before it, and nothing is changed if one of them is refused.
-pub(super) fn conditional_set(path: NodePath, data: Bytes, version: i32) -> Vec<Op> {
+pub(super) fn conditional_set(path: NodePath, data: NodeData, version: i32) -> Vec<MultiOp> {
     if version != ANY_VERSION {
         let version = Some(version);
-        return vec![Op::Set {
+        return vec![MultiOp::SetData {
             path,
             data,
             version,
         }];
     }
-    let set = Op::Set {
+    let set = MultiOp::SetData {
         path: path.clone(),
         data,
         version: None,
     };
     let version = Some(version.wrapping_add(1));
-    vec![set, Op::Check { path, version }]
+    vec![set, MultiOp::Check { path, version }]
 }
 
 /// Returns the stat of a node whose data was replaced, alone or as the first part of a transaction.
 fn first_set(response: Response) -> Option<Stat> {
     match response {
         Response::Committed(results) => match results.into_iter().next()? {
-            OpResult::Set(stat) => Some(stat),
+            MultiResult::Set(stat) => Some(stat),
             _ => None,
         },
         other => other.set(),

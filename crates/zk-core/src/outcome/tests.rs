@@ -18,7 +18,7 @@ fn stat(version: i32, owner: Option<i64>) -> Stat {
         version,
         cversion: 0,
         aversion: 0,
-        ephemeral_owner: owner.map(SessionId::new),
+        ephemeral_owner: owner.map(SessionId::from_i64),
         data_length: 0,
         num_children: 0,
     }
@@ -53,7 +53,7 @@ fn node_found_by_a_repeated_create_is_judged_by_owner_and_data() {
     ] {
         let wanted = Wanted {
             data: b"x",
-            owner: owner.map(SessionId::new),
+            owner: owner.map(SessionId::from_i64),
         };
         let judge = |found: Option<&(&[u8; 1], Stat)>| {
             let found = found.map(|(data, stat)| (data.as_slice(), stat));

@@ -2,7 +2,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use crate::stat::SessionId;
+use zk_wire::SessionId;
 
 /// What to do about the existing node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

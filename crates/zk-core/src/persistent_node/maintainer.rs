@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use uuid::Uuid;
+use zk_wire::{NodePath, Stat};
 
 use super::Desired;
 use super::conflict::{Conflict, judge};
@@ -13,11 +14,10 @@ use super::state::{PersistentNodeProblem, Published, State};
 use super::touch::{self, keep_alive};
 use crate::error::{Error, ErrorClass, ErrorKind};
 use crate::owned_node::OwnedNode;
-use crate::path::NodePath;
 use crate::retry::RetryPolicy;
 use crate::session::Session;
 use crate::session_source::SessionSource;
-use crate::stat::Stat;
+use crate::transport::child_of;
 
 pub(super) struct MaintainTask {
     base: NodePath,
@@ -242,7 +242,7 @@ impl MaintainTask {
         };
         let prefix = format!("_c_{id}-");
         let found = names.iter().find(|name| name.starts_with(&prefix));
-        self.path = found.map(|name| parent.child(name));
+        self.path = found.map(|name| child_of(&parent, name));
         self.in_doubt = None;
         Ok(())
     }
@@ -427,7 +427,7 @@ impl MaintainTask {
             return Ok(());
         }
         if self.options.time_to_live().is_some() {
-            unless_gone(session.delete(path.child(touch::CHILD)).await)?;
+            unless_gone(session.delete(child_of(path, touch::CHILD)).await)?;
         }
         unless_gone(session.delete(path).created_by(stat.czxid).await)?;
         Ok(())

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::acl::Acl;
+use zk_wire::{Acl, NodePath};
+
 use crate::operation::Create;
-use crate::path::NodePath;
 use crate::session::Session;
 use crate::transport::CreateMode;
 
@@ -37,26 +37,26 @@ impl PersistentNodeOptions {
 
     /// An ephemeral node: it is there while the process has a session.
     pub const fn ephemeral() -> Self {
-        Self::new(CreateMode::Ephemeral { sequential: false }, false)
+        Self::new(CreateMode::Ephemeral, false)
     }
 
     /// An ephemeral node with a sequence number, and with a unique id before its name.
     ///
     /// It keeps its name, and so its number, when it is created again.
     pub const fn ephemeral_sequential() -> Self {
-        Self::new(CreateMode::Ephemeral { sequential: true }, true)
+        Self::new(CreateMode::EphemeralSequential, true)
     }
 
     /// A node that stays after the handle and the session.
     pub const fn persistent() -> Self {
-        Self::of_persistent(false, None)
+        Self::new(CreateMode::Persistent, false)
     }
 
     /// A node that stays after the handle and the session, with a sequence number, and with a unique id before its name.
     ///
     /// It keeps its name, and so its number, when it is created again.
     pub const fn persistent_sequential() -> Self {
-        Self::of_persistent(true, None)
+        Self::new(CreateMode::PersistentSequential, true)
     }
 
     /// A container: servers delete it some time after its last child was deleted, and the handle creates it again.
@@ -69,16 +69,12 @@ impl PersistentNodeOptions {
     ///
     /// `ttl` is from 1 ms to 2^40-1 ms. The servers need `extendedTypesEnabled`.
     pub const fn ttl(ttl: Duration) -> Self {
-        Self::of_persistent(false, Some(ttl))
+        Self::new(CreateMode::PersistentWithTtl(ttl), false)
     }
 
     /// A node like [`ttl`](Self::ttl), with a sequence number, and with a unique id before its name.
     pub const fn ttl_sequential(ttl: Duration) -> Self {
-        Self::of_persistent(true, Some(ttl))
-    }
-
-    const fn of_persistent(sequential: bool, ttl: Option<Duration>) -> Self {
-        Self::new(CreateMode::Persistent { sequential, ttl }, sequential)
+        Self::new(CreateMode::PersistentSequentialWithTtl(ttl), true)
     }
 
     /// Puts a unique id before the name, as [`Create::protected`] does.
@@ -111,25 +107,20 @@ impl PersistentNodeOptions {
     }
 
     pub(super) const fn is_ephemeral(&self) -> bool {
-        matches!(self.mode, CreateMode::Ephemeral { .. })
+        self.mode.is_ephemeral()
     }
 
     pub(super) const fn time_to_live(&self) -> Option<Duration> {
-        match self.mode {
-            CreateMode::Persistent { ttl, .. } => ttl,
-            CreateMode::Ephemeral { .. } | CreateMode::Container => None,
-        }
+        self.mode.ttl()
     }
 
     /// Returns the create under the name that was given, with a sequence number if the mode has one.
     pub(super) fn first_create(&self, session: &Session, path: &NodePath, data: &[u8]) -> Create {
         let create = self.create(session, path, data);
-        match self.mode {
-            CreateMode::Ephemeral { sequential: true }
-            | CreateMode::Persistent {
-                sequential: true, ..
-            } => create.sequential(),
-            _ => create,
+        if self.mode.is_sequential() {
+            create.sequential()
+        } else {
+            create
         }
     }
 
@@ -151,10 +142,12 @@ impl PersistentNodeOptions {
             None => create,
         };
         match self.mode {
-            CreateMode::Ephemeral { .. } => create.ephemeral(),
+            CreateMode::Ephemeral | CreateMode::EphemeralSequential => create.ephemeral(),
             CreateMode::Container => create.container(),
-            CreateMode::Persistent { ttl: None, .. } => create,
-            CreateMode::Persistent { ttl: Some(ttl), .. } => create.ttl(ttl),
+            CreateMode::Persistent | CreateMode::PersistentSequential => create,
+            CreateMode::PersistentWithTtl(ttl) | CreateMode::PersistentSequentialWithTtl(ttl) => {
+                create.ttl(ttl)
+            }
         }
     }
 }

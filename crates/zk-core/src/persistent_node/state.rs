@@ -4,11 +4,10 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use tokio::sync::watch;
+use zk_wire::{NodePath, SessionId, Stat};
 
 use crate::error::{Error, ErrorClass};
-use crate::path::NodePath;
 use crate::session::Session;
-use crate::stat::{SessionId, Stat};
 
 /// A persistent node that exists; returned by [`PersistentNode::current`](crate::PersistentNode::current).
 #[derive(Debug, Clone, PartialEq, Eq)]

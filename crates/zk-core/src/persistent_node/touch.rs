@@ -9,12 +9,13 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
+use zk_wire::NodePath;
 
 use super::options::PersistentNodeOptions;
 use super::state::{PersistentNodeProblem, State};
 use crate::error::Error;
-use crate::path::NodePath;
 use crate::session::Session;
+use crate::transport::child_of;
 
 /// Touches the child of a node, for ever.
 pub(super) async fn keep_alive(
@@ -51,7 +52,7 @@ async fn touch(
     path: &NodePath,
     options: &PersistentNodeOptions,
 ) -> Result<(), Error> {
-    let child = path.child(CHILD);
+    let child = child_of(path, CHILD);
     match session.set(&child, "").await {
         Err(error) if error.is_no_node() => {}
         result => return result.map(drop),

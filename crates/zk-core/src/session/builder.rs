@@ -1,31 +1,29 @@
 //! Describing a session and connecting it.
 
-#[cfg(feature = "sasl")]
 use std::fmt;
-use std::sync::Arc;
-#[cfg(any(feature = "sasl", feature = "tls"))]
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::acl::Acl;
+#[cfg(feature = "tls")]
+use zk_wire::Tls;
+#[cfg(feature = "sasl")]
+use zk_wire::sasl::DigestMd5;
+use zk_wire::{
+    Acl, Config, ConnectString, Credentials, Host, HostProvider, NodePath, ParseConnectStringError,
+    Release, SessionEnd, TlsFailure,
+};
+
 use crate::connect_diagnosis::{ConnectDiagnosis, diagnose};
-use crate::connect_string::{ConnectString, ParseConnectStringError, ServerAddress};
-use crate::credentials::Credentials;
 use crate::deadline::Deadline;
 use crate::ensemble_config::{ServerFilter, TrackedServers};
 use crate::error::{Error, ErrorKind};
 use crate::lease_clock;
-use crate::path::NodePath;
 use crate::retry::RetryPolicy;
 use crate::session::Session;
 use crate::session_defaults::{DEFAULT_TIMEOUT, SessionDefaults};
 use crate::session_handle::SessionHandle;
-#[cfg(feature = "tls")]
-use crate::tls::Tls;
-#[cfg(feature = "tls")]
-use crate::tls::TlsFailure;
-use crate::transport::wire::WireTransport;
-use crate::transport::{ConnectOptions, SessionEnd, Transport, TransportError};
+use crate::transport::wire::{ConnectOptions, WireTransport};
+use crate::transport::{Transport, TransportError};
 
 /// A session to be; made by [`Session::builder`].
 ///
@@ -37,19 +35,22 @@ use crate::transport::{ConnectOptions, SessionEnd, Transport, TransportError};
 #[must_use = "no session is opened until `connect` is awaited"]
 pub struct SessionBuilder {
     connect: String,
-    session_timeout: Duration,
+    config: Config,
+    host_provider: Option<SharedProvider>,
     connect_timeout: Duration,
     defaults: SessionDefaults,
-    auth: Vec<Credentials>,
     has_invalid_user: bool,
-    #[cfg(feature = "sasl")]
-    sasl: Option<SaslUser>,
-    allow_read_only: bool,
-    assumed_release: Option<(u16, u16)>,
-    max_buffer: Option<usize>,
     tracked_servers: Option<TrackedServers>,
-    #[cfg(feature = "tls")]
-    tls: Option<Tls>,
+}
+
+/// The provider of hosts of a session and of its successors.
+#[derive(Clone)]
+struct SharedProvider(Arc<dyn HostProvider>);
+
+impl fmt::Debug for SharedProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HostProvider")
+    }
 }
 
 impl Session {
@@ -77,20 +78,42 @@ impl SessionBuilder {
     fn new(connect: String) -> Self {
         Self {
             connect,
-            session_timeout: DEFAULT_TIMEOUT,
+            config: Config::new(DEFAULT_TIMEOUT),
+            host_provider: None,
             connect_timeout: DEFAULT_TIMEOUT,
             defaults: SessionDefaults::default(),
-            auth: Vec::new(),
             has_invalid_user: false,
-            #[cfg(feature = "sasl")]
-            sasl: None,
-            allow_read_only: false,
-            assumed_release: None,
-            max_buffer: None,
             tracked_servers: None,
-            #[cfg(feature = "tls")]
-            tls: None,
         }
+    }
+
+    /// Sets all settings of the client, in place of those that were made so far: for what has no method of its own here, such
+    /// as a SASL mechanism of your own, a session to resume, or how many requests may wait.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zk_core::Session;
+    /// use zk_core::wire::Config;
+    ///
+    /// let mut config = Config::new(Duration::from_secs(15));
+    /// config.max_queued = 1_000;
+    /// let builder = Session::builder("zk1,zk2").config(config).allow_read_only();
+    /// ```
+    ///
+    /// The chroot is that of the connect string: one in `config` is a [`ConnectError::InvalidOption`]. A session to resume
+    /// that has ended is [`ConnectError::NotResumed`], also for clones of the builder.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Asks this provider for the hosts, such as `SrvHosts` of `zk-wire`. Of the connect string only the chroot counts then;
+    /// messages name its hosts.
+    ///
+    /// With [`track_ensemble`](Self::track_ensemble) it is a [`ConnectError::InvalidOption`].
+    pub fn host_provider(mut self, provider: impl HostProvider) -> Self {
+        self.host_provider = Some(SharedProvider(Arc::new(provider)));
+        self
     }
 
     /// Asks for a session that outlives a silence of this length; default 10 s.
@@ -100,7 +123,7 @@ impl SessionBuilder {
     /// there (`maxSessionTimeout`), the session goes on with the shorter one.
     /// From 1 ms to 2^31-1 ms; anything else is a [`ConnectError::InvalidOption`].
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
-        self.session_timeout = timeout;
+        self.config.timeout = timeout;
         self
     }
 
@@ -123,7 +146,7 @@ impl SessionBuilder {
     /// An empty user, or one with a `:`, is a [`ConnectError::InvalidOption`].
     pub fn digest_auth(mut self, user: &str, password: &str) -> Self {
         self.has_invalid_user |= user.is_empty() || user.contains(':');
-        self.auth.push(Credentials::digest(user, password));
+        self.config.auth.push(Credentials::digest(user, password));
         self
     }
 
@@ -132,7 +155,7 @@ impl SessionBuilder {
     /// They are in no debug output, error or log of this crate. A server that refuses them ends the session:
     /// [`ConnectError::AuthFailed`], or a [loss](Session::lost) if it does so after the connection was made.
     pub fn auth(mut self, scheme: &str, data: impl Into<Vec<u8>>) -> Self {
-        self.auth.push(Credentials::new(scheme, data));
+        self.config.auth.push(Credentials::new(scheme, data.into()));
         self
     }
 
@@ -153,10 +176,12 @@ impl SessionBuilder {
 
     /// Encrypts the connections to all servers, and refuses servers that cannot prove who they are.
     ///
-    /// Text that is not PEM, or a file that cannot be read, is a [`ConnectError::InvalidTls`].
+    /// It takes [`Certificates`](zk_wire::Certificates) in PEM, or a configuration of rustls. The connect string must
+    /// contain the `secureClientPort` of the servers. Text that is not PEM, or a file that cannot be read, is a
+    /// [`ConnectError::InvalidTls`].
     #[cfg(feature = "tls")]
-    pub fn tls(mut self, tls: Tls) -> Self {
-        self.tls = Some(tls);
+    pub fn tls(mut self, tls: impl Into<Tls>) -> Self {
+        self.config.tls = Some(tls.into());
         self
     }
 
@@ -166,10 +191,7 @@ impl SessionBuilder {
     /// [`ConnectError::AuthFailed`].
     #[cfg(feature = "sasl")]
     pub fn sasl_digest(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
-        self.sasl = Some(SaslUser {
-            user: user.into(),
-            password: password.into(),
-        });
+        self.config.sasl = Some(Arc::new(DigestMd5::new(user, password)));
         self
     }
 
@@ -180,7 +202,7 @@ impl SessionBuilder {
     /// The servers must have the read-only mode enabled (`readonlymode.enabled`), and local sessions
     /// (`localSessionsEnabled`): without the quorum they grant no other ones.
     pub fn allow_read_only(mut self) -> Self {
-        self.allow_read_only = true;
+        self.config.read_only = true;
         self
     }
 
@@ -198,7 +220,8 @@ impl SessionBuilder {
     /// its error names this setting.
     /// While servers are replaced by newer ones, keep the setting until the last one is new.
     pub fn assume_release(mut self, major: u16, minor: u16) -> Self {
-        self.assumed_release = Some((major, minor));
+        // Its last patch: the requests of containers and of TTL nodes came with patches of 3.5.
+        self.config.assumed_release = Some(Release::new(major, minor, u16::MAX));
         self
     }
 
@@ -211,7 +234,10 @@ impl SessionBuilder {
     ///
     /// From 1024 to 2^31-1; anything else is a [`ConnectError::InvalidOption`].
     pub fn max_buffer(mut self, bytes: usize) -> Self {
-        self.max_buffer = Some(bytes);
+        self.config.max_request = bytes;
+        // Several values are read at once.
+        let longest = bytes.saturating_mul(REPLY_FACTOR);
+        self.config.max_reply = self.config.max_reply.max(longest);
         self
     }
 
@@ -248,10 +274,7 @@ impl SessionBuilder {
     ///
     /// It runs on the task of the session and must not block. The credentials of the session are sent to each such server:
     /// permit no address at which another user could listen.
-    pub fn track_servers(
-        self,
-        is_ours: impl Fn(&ServerAddress) -> bool + Send + Sync + 'static,
-    ) -> Self {
+    pub fn track_servers(self, is_ours: impl Fn(&Host) -> bool + Send + Sync + 'static) -> Self {
         self.track_filtered(ServerFilter::Application(Arc::new(is_ours)))
     }
 
@@ -296,7 +319,7 @@ impl SessionBuilder {
 
     /// Connects as [`connect`](Self::connect) does, and returns what is below a session: for tests of transports.
     ///
-    /// It is not looked whether a chroot exists.
+    /// A chroot is that of the session: here it is neither looked for nor added to paths.
     ///
     /// # Errors
     ///
@@ -315,41 +338,24 @@ impl SessionBuilder {
         // The last part of the time is reserved for finding out why no server answered.
         let for_probe = (self.connect_timeout / 4).min(LONGEST_PROBE);
         let for_attempts = Deadline::after(self.connect_timeout.saturating_sub(for_probe));
-        #[cfg(feature = "tls")]
-        let tls_failure = Mutex::default();
-        #[cfg(feature = "sasl")]
-        let unproved = Mutex::default();
+        let (tls_failure, unproved) = (Mutex::default(), Mutex::default());
         let options = ConnectOptions {
-            servers: &servers,
-            session_timeout: self.session_timeout,
-            auth: &self.auth,
-            allow_read_only: self.allow_read_only,
-            assumed_release: self.assumed_release,
-            max_buffer: self.max_buffer,
+            hosts: &servers.hosts,
+            host_provider: self.host_provider.as_ref().map(|provider| &provider.0),
+            config: &self.config,
             tracked_servers: self.tracked_servers.as_ref(),
-            #[cfg(feature = "tls")]
-            tls: self.tls.as_ref(),
-            #[cfg(feature = "tls")]
             tls_failure: &tls_failure,
-            #[cfg(feature = "sasl")]
-            sasl: self
-                .sasl
-                .as_ref()
-                .map(|SaslUser { user, password }| (user.as_str(), password.as_str())),
-            #[cfg(feature = "sasl")]
             unproved: &unproved,
         };
         let connected = for_attempts
             // Boxed because it is large, with encryption above all, and waited for once in the life of a session.
             .bound(Box::pin(self.attempt_until_connected(&options)))
             .await;
-        #[cfg(feature = "tls")]
         if connected.is_none()
             && let Ok(Some((server, source))) = tls_failure.into_inner()
         {
             return Err(ConnectError::NotEncrypted { server, source });
         }
-        #[cfg(feature = "sasl")]
         if !matches!(connected, Some(Ok(_)))
             && let Ok(Some((server, problem))) = unproved.into_inner()
         {
@@ -359,7 +365,7 @@ impl SessionBuilder {
             Some(Ok(transport)) => Ok((transport, servers)),
             Some(Err(refused)) => Err(refused),
             None => Err(ConnectError::Unanswered(
-                diagnose(&servers, self.connect_timeout, deadline.remaining()).await,
+                diagnose(&servers.hosts, self.connect_timeout, deadline.remaining()).await,
             )),
         }
     }
@@ -373,22 +379,21 @@ impl SessionBuilder {
         loop {
             match WireTransport::connect(options).await {
                 Ok(transport) => return Ok(Box::new(transport)),
-                Err(TransportError::Ended(SessionEnd::AuthFailed)) => {
-                    return Err(ConnectError::AuthFailed);
+                Err(TransportError::Ended(SessionEnd::Expired)) if self.config.resume.is_some() => {
+                    return Err(ConnectError::NotResumed);
                 }
+                Err(
+                    TransportError::Ended(SessionEnd::AuthFailed)
+                    | TransportError::Refused(ErrorKind::AuthFailed, Some(_)),
+                ) => return Err(ConnectError::AuthFailed),
                 Err(TransportError::Ended(SessionEnd::AuthRequired)) => {
                     return Err(ConnectError::AuthRequired);
                 }
-                #[cfg(feature = "sasl")]
-                Err(TransportError::Refused(ErrorKind::AuthFailed, Some(_))) => {
-                    return Err(ConnectError::AuthFailed);
-                }
-                #[cfg(feature = "tls")]
                 Err(TransportError::Refused(ErrorKind::InvalidArgument, Some(problem))) => {
                     return Err(ConnectError::InvalidTls { problem });
                 }
                 Err(fault) => {
-                    tracing::debug!(servers = %options.servers, ?fault, "no server granted a session, trying again");
+                    tracing::debug!(?fault, "no server granted a session, trying again");
                 }
             }
             bounded_by_caller.pause(pause).await;
@@ -398,7 +403,7 @@ impl SessionBuilder {
 
     fn check(&self) -> Result<(), ConnectError> {
         let invalid = |option, rule| Err(ConnectError::InvalidOption { option, rule });
-        if !(1..=MOST_SESSION_MILLIS).contains(&self.session_timeout.as_millis()) {
+        if !(1..=MOST_SESSION_MILLIS).contains(&self.config.timeout.as_millis()) {
             return invalid(
                 "session timeout",
                 "it must be from 1 to 2147483647 milliseconds",
@@ -416,14 +421,20 @@ impl SessionBuilder {
             return invalid("acl", "it must have an entry");
         }
         let limits = 1024..=i32::MAX.cast_unsigned() as usize;
-        if self
-            .max_buffer
-            .is_some_and(|bytes| !limits.contains(&bytes))
-        {
+        if !limits.contains(&self.config.max_request) {
             return invalid("max_buffer", "it must be from 1024 to 2147483647 bytes");
         }
+        if !self.config.chroot.is_root() {
+            return invalid("chroot", "write it behind the hosts of the connect string");
+        }
+        if self.tracked_servers.is_some() && self.host_provider.is_some() {
+            return invalid(
+                "track_ensemble",
+                "the hosts come from the provider; omit it or the provider",
+            );
+        }
         #[cfg(feature = "tls")]
-        if self.tracked_servers.is_some() && self.tls.is_some() {
+        if self.tracked_servers.is_some() && self.config.tls.is_some() {
             return invalid(
                 "track_ensemble",
                 "the configuration of an ensemble has no encrypted ports; omit it or tls",
@@ -437,7 +448,7 @@ impl SessionBuilder {
 }
 
 async fn check_chroot(session: &Session, deadline: Deadline) -> Result<(), ConnectError> {
-    let chroot = session.servers().chroot().clone();
+    let chroot = session.servers().chroot.clone();
     if chroot.is_root() {
         return Ok(());
     }
@@ -470,7 +481,6 @@ pub enum ConnectError {
         rule: &'static str,
     },
     /// The certificates or the key for an encrypted connection cannot be used.
-    #[cfg(feature = "tls")]
     #[error("the tls options are not valid: {problem}")]
     #[non_exhaustive]
     InvalidTls {
@@ -478,12 +488,11 @@ pub enum ConnectError {
         problem: String,
     },
     /// No encrypted connection could be made within the connect timeout.
-    #[cfg(feature = "tls")]
     #[error("no session, because there is no encrypted connection to {server}")]
     #[non_exhaustive]
     NotEncrypted {
         /// The server that was tried last.
-        server: ServerAddress,
+        server: Host,
         /// What failed there.
         source: TlsFailure,
     },
@@ -491,12 +500,11 @@ pub enum ConnectError {
     ///
     /// It may be another server in its place; or it has another password for the user, or no SASL. It was sent proofs
     /// that this client knows the password, at most three, and neither the password nor any request.
-    #[cfg(feature = "sasl")]
     #[error("no session, because SASL with {server} failed: {problem}")]
     #[non_exhaustive]
     NotProved {
         /// The server that was tried last.
-        server: ServerAddress,
+        server: Host,
         /// What failed there.
         problem: String,
     },
@@ -512,6 +520,9 @@ pub enum ConnectError {
     /// to check that it exists; otherwise the first operation returns [`ErrorKind::AuthRequired`].
     #[error("the server requires authentication")]
     AuthRequired,
+    /// The session to [resume](zk_wire::Config::resume) has ended.
+    #[error("the session that was to be resumed has ended")]
+    NotResumed,
     /// Another client of the protocol, which made its transport itself, has opened no session, for this reason.
     #[error("{0}")]
     Transport(String),
@@ -535,20 +546,8 @@ pub enum ConnectError {
 
 impl std::error::Error for ConnectDiagnosis {}
 
-#[cfg(feature = "sasl")]
-#[derive(Clone)]
-struct SaslUser {
-    user: String,
-    password: String,
-}
-
-#[cfg(feature = "sasl")]
-impl fmt::Debug for SaslUser {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SaslUser").finish_non_exhaustive()
-    }
-}
-
+/// How many times as long as a request a reply may be.
+const REPLY_FACTOR: usize = 16;
 const LONGEST_PROBE: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);

@@ -209,7 +209,7 @@ impl SessionLease {
                         Phase::Over(ending) => ending,
                         _ => SessionEnd::Closed,
                     };
-                    return Err(Error::new(Operation::RenewLease, None, ending.kind()));
+                    return Err(Error::new(Operation::RenewLease, None, ending.into()));
                 }
                 // The engine owns the sender.
                 _ = proven.changed() => {}

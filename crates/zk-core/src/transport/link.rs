@@ -1,13 +1,12 @@
 //! The link of a session: its states, the newest of which is held here, and the receivers of its changes.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::error::ErrorKind;
+use zk_wire::SessionEnd;
 
 /// The link of a session to the ensemble at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,46 +30,6 @@ pub enum Phase {
     Down,
     /// The session is over. This is the last phase.
     Over(SessionEnd),
-}
-
-/// Why a session ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "callers decide by the reason")]
-pub enum SessionEnd {
-    /// The application closed it, or dropped its last handle.
-    Closed,
-    /// The ensemble expired it, or has to be assumed to have: no server was reached for 7/5 of its timeout, or it was
-    /// granted by a server without a quorum.
-    Expired,
-    /// The server refused its credentials.
-    AuthFailed,
-    /// The server requires SASL, or another authentication that the session has not made.
-    AuthRequired,
-    /// Its runtime has shut down. The ensemble expires it after its timeout.
-    RuntimeEnded,
-}
-
-impl fmt::Display for SessionEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Closed => "it was closed",
-            Self::Expired => "it has expired",
-            Self::AuthFailed => "the server refused its credentials",
-            Self::AuthRequired => "the server requires authentication",
-            Self::RuntimeEnded => "its runtime has ended",
-        })
-    }
-}
-
-impl SessionEnd {
-    pub(crate) const fn kind(self) -> ErrorKind {
-        match self {
-            Self::Expired => ErrorKind::SessionExpired,
-            Self::AuthFailed => ErrorKind::AuthFailed,
-            Self::AuthRequired => ErrorKind::AuthRequired,
-            Self::Closed | Self::RuntimeEnded => ErrorKind::SessionClosed,
-        }
-    }
 }
 
 /// The sender of a session's [`Link`], owned by its transport.

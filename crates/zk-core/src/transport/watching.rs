@@ -5,8 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_util::Stream;
-
-use crate::path::NodePath;
+use zk_wire::NodePath;
 
 /// The event that a watch reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

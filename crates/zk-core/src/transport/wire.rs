@@ -1,4 +1,4 @@
-//! The transport over `zk_wire`. Apart from `connect_string.rs`, no other module names that crate.
+//! The transport over the client of `zk_wire`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,26 +7,18 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt as _;
 use tokio::task::JoinSet;
 use zk_wire as wire;
+use zk_wire::{
+    Config, Credentials, Host, HostProvider, Release, SessionEnd, SessionId, TlsFailure,
+};
 
 use super::{
-    Answer, Authenticating, Bytes, ConnectOptions, CreateMode, CreateRequest, Link, LinkGone,
-    LinkReceiver, LinkSender, Op, OpResult, Phase, ReadOp, ReadResult, Reply, ReplyHeader, Request,
-    Response, RoleReply, ServerRole, SessionEnd, Transport, TransportError, WatchEvent,
+    Answer, Authenticating, Link, LinkGone, LinkReceiver, LinkSender, Phase, Reply, ReplyHeader,
+    Request, Response, RoleReply, ServerRole, Transport, TransportError, WatchEvent,
     WatchNotification, Watched, Watching,
 };
-use crate::acl::{Acl, AclEntry, Permissions};
-#[cfg(any(feature = "sasl", feature = "tls"))]
-use crate::connect_string::ServerAddress;
-use crate::credentials::Credentials;
+use crate::ensemble_config::TrackedServers;
 use crate::error::ErrorKind;
-use crate::identity::Identity;
 use crate::lease_clock;
-use crate::path::NodePath;
-use crate::stat::{SessionId, Stat, to_time};
-#[cfg(feature = "tls")]
-use crate::tls::Pem;
-#[cfg(feature = "tls")]
-use crate::tls::Tls;
 
 mod ensemble_tracker;
 mod plain_create;
@@ -37,7 +29,7 @@ use ensemble_tracker::EnsembleTracker;
 #[derive(Debug)]
 pub(crate) struct WireTransport {
     client: wire::Client,
-    assumed_release: Option<(u16, u16)>,
+    assumed_release: Option<Release>,
     link: LinkReceiver,
     broken: Arc<Mutex<Option<Instant>>>,
     session_id: SessionId,
@@ -48,69 +40,55 @@ pub(crate) struct WireTransport {
     _tracking: JoinSet<()>,
 }
 
+/// How to connect.
+pub(crate) struct ConnectOptions<'a> {
+    /// Those of the connect string.
+    pub(crate) hosts: &'a [Host],
+    /// Returns others in their place.
+    pub(crate) host_provider: Option<&'a Arc<dyn HostProvider>>,
+    pub(crate) config: &'a Config,
+    /// Those of the newest configuration of the ensemble, which the session is to follow.
+    pub(crate) tracked_servers: Option<&'a TrackedServers>,
+    /// Receives where and why the last encrypted connection failed.
+    pub(crate) tls_failure: &'a Mutex<Option<(Host, TlsFailure)>>,
+    /// Receives which server has not proved last that it knows the password, and why.
+    pub(crate) unproved: &'a Mutex<Option<(Host, String)>>,
+}
+
 impl WireTransport {
     /// Tries the servers until one grants a session.
     pub(crate) async fn connect(options: &ConnectOptions<'_>) -> Result<Self, TransportError> {
-        let servers = options.servers;
-        let hosts = servers.servers().iter().map(|server| server.0.clone());
-        let hosts: Vec<_> = hosts.collect();
-        let mut config = wire::Config::new(options.session_timeout);
-        config.read_only = options.allow_read_only;
-        // Its last patch: the requests of containers and of TTL nodes came with patches of 3.5.
-        let release = |(major, minor)| wire::Release::new(major, minor, u16::MAX);
-        config.assumed_release = options.assumed_release.map(release);
-        if let Some(bytes) = options.max_buffer {
-            config.max_request = bytes;
-            // Several values are read at once, and by default replies may be as many times as long.
-            let longest = bytes.saturating_mul(REPLY_FACTOR);
-            config.max_reply = config.max_reply.max(longest);
-        }
-        let max_request = config.max_request;
-        // The rules of `zk_wire` for paths are no stricter than ours.
-        config.chroot = servers
-            .chroot()
-            .as_str()
-            .parse()
-            .map_err(|error| malformed(&error))?;
-        config.auth = options.auth.iter().map(credentials).collect();
-        #[cfg(feature = "tls")]
-        if let Some(tls) = options.tls {
-            config.tls = Some(certificates(tls).into());
-        }
-        #[cfg(feature = "sasl")]
-        if let Some((user, password)) = options.sasl {
-            config.sasl = Some(Arc::new(wire::sasl::DigestMd5::new(user, password)));
-        }
         let tracked = options.tracked_servers;
-        let tracker = tracked.map(|tracked| EnsembleTracker::new(&hosts, tracked));
-        let client = match &tracker {
-            Some(tracker) => wire::Client::with_host_provider(tracker.clone(), config),
-            None => wire::Client::new(hosts, config),
+        let tracker = tracked.map(|tracked| EnsembleTracker::new(options.hosts, tracked));
+        let config = options.config.clone();
+        let client = match (&tracker, options.host_provider) {
+            (Some(tracker), _) => wire::Client::with_host_provider(tracker.clone(), config),
+            (None, Some(provider)) => {
+                wire::Client::with_host_provider(Arc::clone(provider), config)
+            }
+            (None, None) => wire::Client::new(options.hosts.to_vec(), config),
         };
         let mut states = client.states();
-        #[cfg(feature = "sasl")]
-        let mut proofs_left = MOST_PROOFS * servers.servers().len();
+        let mut proofs_left = MOST_PROOFS * options.hosts.len();
         let decided = states.wait_for(|state| match state {
-            #[cfg(feature = "sasl")]
             wire::ConnectionState::Disconnected {
                 why: Some(wire::Loss::Sasl { host, why }),
             } => {
-                let failure = (ServerAddress(host.clone()), why.to_string());
+                let failure = (host.clone(), why.to_string());
                 let noted = options.unproved.lock();
                 *noted.unwrap_or_else(PoisonError::into_inner) = Some(failure);
                 // Each one shows the server what the password makes of a number that it chose.
                 proofs_left = proofs_left.saturating_sub(1);
                 proofs_left == 0
             }
-            #[cfg(feature = "tls")]
             wire::ConnectionState::Disconnected {
                 why: Some(wire::Loss::Tls { server, why }),
             } => {
-                let failure = (ServerAddress(server.host.clone()), why.clone());
+                let failure = (server.host.clone(), why.clone());
                 let noted = options.tls_failure.lock();
                 *noted.unwrap_or_else(PoisonError::into_inner) = Some(failure);
                 // It is the same with every server.
-                matches!(why, wire::TlsFailure::Configuration(_))
+                matches!(why, TlsFailure::Configuration(_))
             }
             wire::ConnectionState::Disconnected { .. } => false,
             wire::ConnectionState::Connected { .. } | wire::ConnectionState::Over(_) => true,
@@ -118,14 +96,12 @@ impl WireTransport {
         let session_id = match decided.await.as_deref() {
             Ok(wire::ConnectionState::Connected { session_id, .. }) => *session_id,
             Ok(wire::ConnectionState::Over(end)) => return Err(ended(*end)),
-            #[cfg(feature = "tls")]
             Ok(wire::ConnectionState::Disconnected {
                 why: Some(wire::Loss::Tls { why, .. }),
             }) => {
                 let problem = Some(why.to_string());
                 return Err(TransportError::Refused(ErrorKind::InvalidArgument, problem));
             }
-            #[cfg(feature = "sasl")]
             Ok(wire::ConnectionState::Disconnected {
                 why: Some(wire::Loss::Sasl { why, .. }),
             }) => {
@@ -145,10 +121,10 @@ impl WireTransport {
         Ok(Self {
             link: follow(client.clone(), session_id, observed.clone()),
             broken: observed.broken,
-            session_id: SessionId::new(session_id),
-            max_request,
+            session_id: SessionId::from_i64(session_id),
+            max_request: options.config.max_request,
             session_timeout: observed.session_timeout,
-            assumed_release: options.assumed_release,
+            assumed_release: options.config.assumed_release,
             _tracking: tracking,
             client,
         })
@@ -157,17 +133,19 @@ impl WireTransport {
     fn send(&self, request: Request, deadline: Option<tokio::time::Instant>) -> Reply {
         let link = self.link.clone();
         let client = self.client.clone();
-        let session_id = self.session_id.as_i64();
-        let has_create2 = self.assumed_release.is_none_or(|release| release >= (3, 5));
+        let session_id = self.session_id;
+        let create2 = Release::new(3, 5, 0);
+        let has_create2 = self
+            .assumed_release
+            .is_none_or(|release| release >= create2);
         Box::pin(async move {
-            let sent = to_request(&request);
-            if !has_create2 && let Some(plain) = plain_create::plain(&sent) {
+            if !has_create2 && let Some(plain) = plain_create::plain(&request) {
                 // Boxed because it is large, and not for servers since 3.5.
                 let sent =
                     plain_create::send(&client, session_id, &request, &plain, link, deadline);
                 return Box::pin(sent).await;
             }
-            let answer = ask(&client, &sent, deadline).await;
+            let answer = ask(&client, &request, deadline).await;
             Answer {
                 header: header(&answer),
                 result: response(&request, answer, link),
@@ -179,7 +157,7 @@ impl WireTransport {
 /// Sends a request, and waits for the reply until the deadline, if there is one.
 async fn ask(
     client: &wire::Client,
-    request: &wire::Request,
+    request: &Request,
     deadline: Option<tokio::time::Instant>,
 ) -> Result<wire::Answer, wire::RequestError> {
     match deadline {
@@ -189,28 +167,7 @@ async fn ask(
 }
 
 /// How often each server, on average, is asked to prove that it knows the password.
-#[cfg(feature = "sasl")]
 const MOST_PROOFS: usize = 3;
-
-fn credentials(credentials: &Credentials) -> wire::Credentials {
-    wire::Credentials {
-        scheme: credentials.scheme.clone(),
-        data: credentials.data.0.clone(),
-    }
-}
-
-#[cfg(feature = "tls")]
-fn certificates(tls: &Tls) -> wire::Certificates {
-    let pem = |pem: &Pem| match pem {
-        Pem::Text(text) => wire::Pem::Text(text.clone()),
-        Pem::File(file) => wire::Pem::File(file.clone()),
-    };
-    let certificates = wire::Certificates::trusting(pem(&tls.ca));
-    match &tls.identity {
-        Some((certificate, key)) => certificates.with_identity(pem(certificate), pem(key)),
-        None => certificates,
-    }
-}
 
 /// What changes with each connection.
 #[derive(Clone, Default)]
@@ -262,7 +219,7 @@ fn next_link(first_session: i64, before: Link, state: &wire::ConnectionState) ->
             };
             (phase, before.breaks + u64::from(is_connected))
         }
-        wire::ConnectionState::Over(end) => (Phase::Over(session_end(*end)), before.breaks),
+        wire::ConnectionState::Over(end) => (Phase::Over(*end), before.breaks),
     };
     Link { phase, breaks }
 }
@@ -326,7 +283,7 @@ impl Transport for WireTransport {
         self.max_request
     }
 
-    fn assumed_release(&self) -> Option<(u16, u16)> {
+    fn assumed_release(&self) -> Option<Release> {
         self.assumed_release
     }
 
@@ -334,24 +291,16 @@ impl Transport for WireTransport {
         *self.broken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add_auth(&self, scheme: &str, data: Bytes) -> Authenticating {
+    fn add_auth(&self, credentials: Credentials) -> Authenticating {
         let client = self.client.clone();
-        let credentials = wire::Credentials {
-            scheme: scheme.to_owned(),
-            data: data.0,
-        };
         Box::pin(async move {
             let accepted = client.add_auth(credentials).await;
             accepted.map_err(|error| fault(&error.kind))
         })
     }
 
-    fn replace_auth(&self, scheme: &str, data: Bytes) -> Authenticating {
+    fn replace_auth(&self, credentials: Credentials) -> Authenticating {
         let client = self.client.clone();
-        let credentials = wire::Credentials {
-            scheme: scheme.to_owned(),
-            data: data.0,
-        };
         Box::pin(async move {
             let accepted = client.replace_auth(credentials).await;
             accepted.map_err(|error| fault(&error.kind))
@@ -384,114 +333,7 @@ impl Transport for WireTransport {
 
     fn close(&self) {
         // The first poll closes the session; the rest waits for the end.
-        let _end: Option<wire::SessionEnd> = self.client.close().now_or_never();
-    }
-}
-
-fn to_request(request: &Request) -> wire::Request {
-    match request {
-        Request::Create(create) => wire::Request::Create2(to_node(create)),
-        Request::Delete { path, version } => wire::Request::Delete {
-            path: path.as_str().to_owned(),
-            version: *version,
-        },
-        Request::Get { path, watch } => wire::Request::GetData {
-            path: path.as_str().to_owned(),
-            watch: *watch,
-        },
-        Request::Set {
-            path,
-            data,
-            version,
-        } => wire::Request::SetData {
-            path: path.as_str().to_owned(),
-            data: data.0.clone(),
-            version: *version,
-        },
-        Request::Exists { path, watch } => wire::Request::Exists {
-            path: path.as_str().to_owned(),
-            watch: *watch,
-        },
-        Request::List { path, watch } => wire::Request::GetChildren2 {
-            path: path.as_str().to_owned(),
-            watch: *watch,
-        },
-        Request::Sync { path } => wire::Request::Sync {
-            path: path.as_str().to_owned(),
-        },
-        Request::GetAcl { path } => wire::Request::GetAcl {
-            path: path.as_str().to_owned(),
-        },
-        Request::SetAcl { path, acl, version } => wire::Request::SetAcl {
-            path: path.as_str().to_owned(),
-            acl: to_acl(acl),
-            version: *version,
-        },
-        Request::Transaction(ops) => wire::Request::Multi(ops.iter().map(to_op).collect()),
-        Request::AddWatch { path, recursive } => wire::Request::AddWatch {
-            path: path.as_str().to_owned(),
-            recursive: *recursive,
-        },
-        Request::MultiRead(reads) => wire::Request::MultiRead(reads.iter().map(to_read).collect()),
-        Request::WhoAmI => wire::Request::WhoAmI,
-        Request::Ephemerals { prefix } => wire::Request::GetEphemerals {
-            prefix: prefix.clone(),
-        },
-        Request::CountBelow { path } => wire::Request::GetAllChildrenNumber {
-            path: path.as_str().to_owned(),
-        },
-        Request::GetConfig => wire::Request::GetConfig { watch: false },
-    }
-}
-
-fn to_read(read: &ReadOp) -> wire::MultiRead {
-    let path = read.path().as_str().to_owned();
-    match read {
-        ReadOp::Data(_) => wire::MultiRead::GetData { path },
-        ReadOp::Children(_) => wire::MultiRead::GetChildren { path },
-    }
-}
-
-fn to_op(op: &Op) -> wire::MultiOp {
-    match op {
-        Op::Check { path, version } => wire::MultiOp::Check {
-            path: path.as_str().to_owned(),
-            version: *version,
-        },
-        Op::Create(create) => wire::MultiOp::Create2(to_node(create)),
-        Op::Set {
-            path,
-            data,
-            version,
-        } => wire::MultiOp::SetData {
-            path: path.as_str().to_owned(),
-            data: data.0.clone(),
-            version: *version,
-        },
-        Op::Delete { path, version } => wire::MultiOp::Delete {
-            path: path.as_str().to_owned(),
-            version: *version,
-        },
-    }
-}
-
-fn to_node(create: &CreateRequest) -> wire::NewNode {
-    use wire::CreateMode as Wire;
-    wire::NewNode {
-        path: create.path.as_str().to_owned(),
-        data: create.data.0.clone(),
-        acl: to_acl(&create.acl),
-        mode: match create.mode {
-            CreateMode::Persistent { sequential, ttl } => match (sequential, ttl) {
-                (false, None) => Wire::Persistent,
-                (true, None) => Wire::PersistentSequential,
-                (false, Some(ttl)) => Wire::PersistentWithTtl(ttl),
-                (true, Some(ttl)) => Wire::PersistentSequentialWithTtl(ttl),
-            },
-            CreateMode::Ephemeral { sequential: false } => Wire::Ephemeral,
-            CreateMode::Ephemeral { sequential: true } => Wire::EphemeralSequential,
-            CreateMode::Container => Wire::Container,
-        },
+        let _end: Option<SessionEnd> = self.client.close().now_or_never();
     }
 }
 
@@ -531,35 +373,29 @@ fn response(
     };
     let (watch, epoch) = (answer.watch, answer.epoch);
     match (request, answer.reply) {
-        (Request::Create(_), wire::Reply::Created { path, stat }) => Ok(Response::Created {
-            path: NodePath::parse(&path).map_err(|error| malformed(&error))?,
-            stat: to_stat(&stat.ok_or_else(wrong)?),
+        (_, wire::Reply::Created { path, stat }) => Ok(Response::Created {
+            path,
+            stat: stat.ok_or_else(wrong)?,
         }),
         (Request::Delete { .. }, _) => Ok(Response::Deleted),
         (Request::Sync { .. }, _) => Ok(Response::Synced),
         (_, wire::Reply::Data { data, stat }) => Ok(Response::Data {
-            data: data.into(),
-            stat: to_stat(&stat),
+            data,
+            stat,
             watch: watch.map(|watch| watched(watch, link)),
         }),
         (Request::Exists { .. }, wire::Reply::Stat(stat)) => Ok(Response::Stat {
-            stat: Some(to_stat(&stat)),
+            stat: Some(stat),
             watch: watch.map(|watch| watched(watch, link)),
         }),
-        (_, wire::Reply::Stat(stat)) => Ok(Response::Set(to_stat(&stat))),
+        (_, wire::Reply::Stat(stat)) => Ok(Response::Set(stat)),
         (_, wire::Reply::Children { names, stat }) => Ok(Response::Children {
             names,
-            stat: to_stat(&stat.ok_or_else(wrong)?),
+            stat: stat.ok_or_else(wrong)?,
             watch: watch.map(|watch| watched(watch, link)),
         }),
-        (_, wire::Reply::Acl { acl, stat }) => Ok(Response::Acl {
-            acl: from_acl(&acl),
-            stat: to_stat(&stat),
-        }),
-        (_, wire::Reply::Multi(Ok(results))) => {
-            let results = results.into_iter().map(result_of);
-            Ok(Response::Committed(results.collect::<Result<_, _>>()?))
-        }
+        (_, wire::Reply::Acl { acl, stat }) => Ok(Response::Acl { acl, stat }),
+        (_, wire::Reply::Multi(Ok(results))) => Ok(Response::Committed(results)),
         (_, wire::Reply::Multi(Err(refusal))) => Err(match refused(refusal.code) {
             TransportError::Refused(kind, _) => TransportError::RefusedAt {
                 index: refusal.index,
@@ -572,44 +408,16 @@ fn response(
             Ok(Response::Watching(watching(watch, epoch, link)))
         }
         (_, wire::Reply::MultiRead(results)) => {
-            let results = results.into_iter().map(|result| match result {
-                Ok(wire::ReadResult::Data { data, stat }) => Ok(ReadResult::Data {
-                    data: data.into(),
-                    stat: to_stat(&stat),
-                }),
-                Ok(wire::ReadResult::Children(names)) => Ok(ReadResult::Children(names)),
-                Err(code) => Err(refused(code)),
-            });
+            let results = results.into_iter().map(|result| result.map_err(refused));
             Ok(Response::Reads(results.collect()))
         }
-        (_, wire::Reply::Identities(identities)) => {
-            let identities = identities.into_iter();
-            let identities =
-                identities.map(|identity| Identity::new(identity.scheme, identity.name));
-            Ok(Response::Identities(identities.collect()))
-        }
-        (_, wire::Reply::Paths(paths)) => {
-            let paths = paths.iter().map(|path| NodePath::parse(path));
-            let paths = paths.collect::<Result<_, _>>();
-            Ok(Response::Paths(paths.map_err(|error| malformed(&error))?))
-        }
+        (_, wire::Reply::Identities(identities)) => Ok(Response::Identities(identities)),
+        (_, wire::Reply::Paths(paths)) => Ok(Response::Paths(paths)),
         (_, wire::Reply::Count(count)) => {
             Ok(Response::Count(u32::try_from(count).map_err(|_| wrong())?))
         }
         _ => Err(wrong()),
     }
-}
-
-fn result_of(result: wire::MultiResult) -> Result<OpResult, TransportError> {
-    Ok(match result {
-        wire::MultiResult::Created { path, stat } => OpResult::Created {
-            path: NodePath::parse(&path).map_err(|error| malformed(&error))?,
-            stat: stat.as_ref().map(to_stat),
-        },
-        wire::MultiResult::Deleted => OpResult::Deleted,
-        wire::MultiResult::Set(stat) => OpResult::Set(to_stat(&stat)),
-        wire::MultiResult::Checked => OpResult::Checked,
-    })
 }
 
 /// Converts a one-shot watch.
@@ -638,45 +446,25 @@ fn watching(watch: wire::Watch, epoch: u64, link: LinkReceiver) -> Watching {
         let is_lost = |link: &Link| {
             link.breaks >= epoch || !matches!(link.phase, Phase::Up | Phase::ReadOnly)
         };
-        loop {
-            let event = tokio::select! {
-                // What came over the connection before it was lost is reported.
-                biased;
-                event = watch.next() => event.filter(|_| watch.epoch() == epoch),
-                _ = link.wait_for(is_lost) => None,
-            };
-            match event.as_ref().map_or(Reported::End, reported) {
-                Reported::Change(change) => return Some((change, Some((watch, link)))),
-                Reported::Nothing => {}
-                Reported::End => return Some((WatchNotification::LinkLost, None)),
-            }
-        }
+        let event = tokio::select! {
+            // What came over the connection before it was lost is reported.
+            biased;
+            event = watch.next() => event.filter(|_| watch.epoch() == epoch),
+            _ = link.wait_for(is_lost) => None,
+        };
+        // An event without a kind says that the watch was removed.
+        let change = event.and_then(|event| {
+            Some(WatchNotification::Changed {
+                path: event.path,
+                event: event_of(event.kind?),
+                zxid: event.zxid,
+            })
+        });
+        Some(match change {
+            Some(change) => (change, Some((watch, link))),
+            None => (WatchNotification::LinkLost, None),
+        })
     }))
-}
-
-/// What a subscription learns of an event of a persistent watch.
-#[derive(Debug, PartialEq, Eq)]
-enum Reported {
-    Change(WatchNotification),
-    /// It concerns a node that no request can name.
-    Nothing,
-    /// The watch reports no more changes.
-    End,
-}
-
-fn reported(event: &wire::WatchEvent) -> Reported {
-    match (event.kind, NodePath::parse(&event.path)) {
-        (None, _) => Reported::End,
-        (Some(_), Err(problem)) => {
-            tracing::warn!(%problem, "an event of a node without a valid path is ignored");
-            Reported::Nothing
-        }
-        (Some(kind), Ok(path)) => Reported::Change(WatchNotification::Changed {
-            path,
-            event: event_of(kind),
-            zxid: event.zxid,
-        }),
-    }
 }
 
 const fn event_of(kind: wire::WatchEventKind) -> WatchEvent {
@@ -688,23 +476,8 @@ const fn event_of(kind: wire::WatchEventKind) -> WatchEvent {
     }
 }
 
-const fn session_end(end: wire::SessionEnd) -> SessionEnd {
-    match end {
-        wire::SessionEnd::Closed => SessionEnd::Closed,
-        wire::SessionEnd::Expired => SessionEnd::Expired,
-        wire::SessionEnd::AuthFailed => SessionEnd::AuthFailed,
-        wire::SessionEnd::AuthRequired => SessionEnd::AuthRequired,
-        wire::SessionEnd::RuntimeEnded => SessionEnd::RuntimeEnded,
-    }
-}
-
-const fn ended(end: wire::SessionEnd) -> TransportError {
-    TransportError::Ended(session_end(end))
-}
-
-/// Returns the error for a text of the server that does not follow the protocol's rules.
-fn malformed(error: &dyn std::error::Error) -> TransportError {
-    TransportError::invalid_reply(error.to_string())
+const fn ended(end: SessionEnd) -> TransportError {
+    TransportError::Ended(end)
 }
 
 fn fault(error: &wire::RequestErrorKind) -> TransportError {
@@ -719,9 +492,7 @@ fn fault(error: &wire::RequestErrorKind) -> TransportError {
             why: Loss::Over(end),
             ..
         } => ended(*end),
-        Kind::Submit(SubmitError::Over(end)) | Kind::NotSent(end) => {
-            TransportError::NotSent(session_end(*end))
-        }
+        Kind::Submit(SubmitError::Over(end)) | Kind::NotSent(end) => TransportError::NotSent(*end),
         Kind::Unknown {
             why: Loss::MaybeTooOld { needs, why },
             ..
@@ -792,41 +563,6 @@ fn refused(code: wire::ErrorCode) -> TransportError {
     };
     TransportError::Refused(kind, None)
 }
-
-fn to_stat(stat: &wire::Stat) -> Stat {
-    Stat {
-        czxid: stat.czxid,
-        mzxid: stat.mzxid,
-        pzxid: stat.pzxid,
-        ctime: to_time(stat.ctime),
-        mtime: to_time(stat.mtime),
-        version: stat.version,
-        cversion: stat.cversion,
-        aversion: stat.aversion,
-        ephemeral_owner: (stat.ephemeral_owner != 0).then(|| SessionId::new(stat.ephemeral_owner)),
-        data_length: u32::try_from(stat.data_length).unwrap_or(0),
-        num_children: u32::try_from(stat.num_children).unwrap_or(0),
-    }
-}
-
-fn to_acl(acl: &Acl) -> Vec<wire::AclEntry> {
-    let entry = |entry: &AclEntry| wire::AclEntry {
-        permissions: i32::from(entry.permissions().bits()),
-        scheme: entry.scheme().to_owned(),
-        id: entry.id().to_owned(),
-    };
-    acl.entries().iter().map(entry).collect()
-}
-
-fn from_acl(entries: &[wire::AclEntry]) -> Acl {
-    Acl::new(entries.iter().map(|entry| {
-        let permissions = Permissions::from_bits(entry.permissions);
-        AclEntry::new(permissions, entry.scheme.as_str(), entry.id.as_str())
-    }))
-}
-
-/// How many times as long as a request a reply may be.
-const REPLY_FACTOR: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -926,29 +662,8 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_a_valid_path_ends_no_watch() {
-        let event = |path: &str, kind| wire::WatchEvent {
-            kind,
-            path: path.to_owned(),
-            zxid: Some(7),
-        };
-        let created = Some(wire::WatchEventKind::Created);
-        let change = WatchNotification::Changed {
-            path: NodePath::parse("/a/\u{7f}").unwrap(),
-            event: WatchEvent::Created,
-            zxid: Some(7),
-        };
-        assert_eq!(
-            reported(&event("/a/\u{7f}", created)),
-            Reported::Change(change)
-        );
-        assert_eq!(reported(&event("/a/😀", created)), Reported::Nothing);
-        assert_eq!(reported(&event("/a", None)), Reported::End);
-    }
-
-    #[test]
     fn only_what_was_sent_may_be_applied_when_the_session_ends() {
-        let end = wire::SessionEnd::Expired;
+        let end = SessionEnd::Expired;
         let not_sent = TransportError::NotSent(SessionEnd::Expired);
         let submitted = wire::RequestErrorKind::Submit(wire::SubmitError::Over(end));
         assert_eq!(fault(&submitted), not_sent);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_core::transport::{
-    Bytes, CreateRequest, Link, Op, Phase, Request, Response, TransportError,
+    Link, MultiOp, NewNode, NodeData, Phase, Request, Response, TransportError,
 };
 use zk_core::*;
 use zk_testkit::{assert_impl, assert_send_futures};
@@ -16,12 +16,12 @@ fn public_types_are_send_sync_and_clone() {
             CreateClaimed, CreateMode, CreateOwned, Delete, DescendantCount, EnsembleConfig, Ephemerals, Error,
             ErrorClass, ErrorKind, Exists, ExistsWatched, Get, GetAcl, GetConfig, GetStat, GetWatched,
             IdempotencyTokens, Identity, Jitter, LeaderTimestamp, List, ListWatched, ListenerEnd, NodePath, NodeTracker,
-            OpResult, Operation, ParseConnectStringError, ParsePathError, Permissions, PersistentNodeError,
+            MultiResult, Operation, ParseConnectStringError, ParsePathError, Permissions, PersistentNodeError,
             PersistentNodeOptions, PersistentNodeProblem, PersistentNodeState, PresentNode, ReadMany<Vec<String>>,
-            RetryPolicy, Sequence, ServerAddress, Session, SessionBuilder, SessionEnd, SessionId, Set, SetAcl, Stat,
+            RetryPolicy, Sequence, Host, Session, SessionBuilder, SessionEnd, SessionId, Set, SetAcl, Stat,
             StateChanges, Subscribe, Sync, Tracked, TrackedNode, Transaction, Update,
             UpdateData<fn(&[u8]) -> Option<Vec<u8>>>, Updated, WaitForCreation, WaitForDeletion, WatchEvent, WhoAmI,
-            Bytes, CreateRequest, Link, Op, Phase, Request, TransportError;
+            NodeData, NewNode, Link, MultiOp, Phase, Request, TransportError;
         Send + Sync: Listener, OwnedNode, PersistentNode, Response, SessionLease, Subscription, Watch;
         Send: OperationFuture<()>;
         Error + Send + Sync:

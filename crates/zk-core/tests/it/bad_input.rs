@@ -106,7 +106,7 @@ async fn bad_addresses_are_named() {
             ("", "the connect string is empty"),
             ("127.0.0.1:1,", "host 2"),
             ("127.0.0.1:99999", "a port is a number from 1 to 65535"),
-            ("127.0.0.1:1/a/", "the chroot \"/a/\""),
+            ("127.0.0.1:1/a/", "a chroot that is no path: path \"/a/\""),
             ("127.0.0.1:1/a,127.0.0.1:2", "chroot"),
         ] {
             let error = connect(text).await;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use zk_core::{ConnectError, Session, SessionBuilder, Tls};
+use zk_core::wire::{Certificates, Pem};
+use zk_core::{ConnectError, Session, SessionBuilder};
 use zk_harness::{Ensemble, Server};
 
 use crate::{MAX_WAIT, server_with, until, watches_of, within};
@@ -22,7 +23,7 @@ async fn reconfigurable() -> Ensemble {
 /// A session with a connect string of one server.
 fn tracking(server: &Server) -> SessionBuilder {
     Session::builder(server.client_address().to_string())
-        .track_servers(|server| server.host() == "127.0.0.1")
+        .track_servers(|server| server.name == "127.0.0.1")
         .session_timeout(OPERATION)
         .connect_timeout(OPERATION)
         .operation_timeout(OPERATION)
@@ -130,7 +131,7 @@ async fn has(server: &Server, session: &Session) -> bool {
 #[tokio::test]
 async fn tracking_is_refused_where_it_cannot_work() {
     let with_tls = Session::builder("127.0.0.1:1")
-        .tls(Tls::trusting(""))
+        .tls(Certificates::trusting(Pem::Text(String::new())))
         .track_ensemble();
     let refused = with_tls.connect().await.expect_err("must be refused");
     assert!(

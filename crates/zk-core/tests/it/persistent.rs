@@ -41,9 +41,9 @@ async fn persistent_watches_tell_every_change_until_they_are_dropped() {
         with_release(1, release, async |ensemble| {
             let other = connect(ensemble).await;
             other.create("/app", "").await.unwrap();
-            let transport = open(format!("{}/app", ensemble.connect_string())).await;
-            let mut one = watch(&*transport, "/a", false).await;
-            let mut all = watch(&*transport, "/", true).await;
+            let transport = open(ensemble.connect_string()).await;
+            let mut one = watch(&*transport, "/app/a", false).await;
+            let mut all = watch(&*transport, "/app", true).await;
 
             let (_, stat) = other.create("/app/a", "").await.unwrap();
             other.set("/app/a", "x").await.unwrap();
@@ -55,28 +55,28 @@ async fn persistent_watches_tell_every_change_until_they_are_dropped() {
             let first = within(MAX_WAIT, "a notice", one.next()).await;
             let zxid = ensemble.version().starts_with("3.9").then_some(stat.czxid);
             let born = WatchNotification::Changed {
-                path: NodePath::parse("/a").unwrap(),
+                path: NodePath::parse("/app/a").unwrap(),
                 event: Created,
                 zxid,
             };
             assert_eq!(first, Some(born), "{release}");
             let expected = [
-                ("/a", Data),
-                ("/a", Data),
-                ("/a", Children),
-                ("/a", Children),
-                ("/a", Deleted),
+                ("/app/a", Data),
+                ("/app/a", Data),
+                ("/app/a", Children),
+                ("/app/a", Children),
+                ("/app/a", Deleted),
             ]
             .map(|(path, event)| (path.to_owned(), event));
             assert_eq!(received(&mut one, 5).await, expected, "{release}");
             let expected = [
-                ("/a", Created),
-                ("/a", Data),
-                ("/a", Data),
-                ("/a/b", Created),
-                ("/a/b", Data),
-                ("/a/b", Deleted),
-                ("/a", Deleted),
+                ("/app/a", Created),
+                ("/app/a", Data),
+                ("/app/a", Data),
+                ("/app/a/b", Created),
+                ("/app/a/b", Data),
+                ("/app/a/b", Deleted),
+                ("/app/a", Deleted),
             ]
             .map(|(path, event)| (path.to_owned(), event));
             assert_eq!(received(&mut all, 7).await, expected, "{release}");

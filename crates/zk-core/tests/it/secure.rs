@@ -3,10 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use zk_core::{
-    CertificateRefusal, ConnectError, ErrorKind, Session, SessionBuilder, SessionEnd, Tls,
-    TlsFailure,
-};
+use zk_core::wire::{CertificateRefusal, Certificates, Pem, TlsFailure};
+use zk_core::{ConnectError, ErrorKind, Session, SessionBuilder, SessionEnd};
 use zk_harness::certificates::{Flaw, Identity};
 use zk_harness::{Ensemble, SaslDigest};
 
@@ -16,8 +14,8 @@ const SHORT: Duration = Duration::from_secs(5);
 /// Enough for several handshakes, of which the client gives each more time than the one before.
 const LONG: Duration = Duration::from_secs(15);
 
-fn with_identity(tls: Tls, identity: &Identity) -> Tls {
-    let text = |path| fs::read_to_string(path).expect("the harness has written it");
+fn with_identity(tls: Certificates, identity: &Identity) -> Certificates {
+    let text = |path| Pem::Text(fs::read_to_string(path).expect("the harness has written it"));
     tls.with_identity(text(&identity.certificate), text(&identity.key))
 }
 
@@ -53,12 +51,11 @@ async fn encrypted_sessions_work_or_say_what_is_wrong() {
         let certificates = ensemble.certificates().expect("it has some");
         let authority = fs::read_to_string(certificates.authority()).unwrap();
         let builder = Session::builder(ensemble.secure_connect_string().unwrap());
-        let tls = Tls::trusting(authority);
+        let tls = Certificates::trusting(Pem::Text(authority));
 
         let good = builder
             .clone()
             .tls(with_identity(tls.clone(), &certificates.client()));
-        // The other client cannot choose between the two cryptographic libraries of this test build.
         let good = good.connect_timeout(MAX_WAIT);
         let session = good.connect().await.unwrap();
         session.create("/a", "x").await.unwrap();
@@ -72,7 +69,11 @@ async fn encrypted_sessions_work_or_say_what_is_wrong() {
             client_refusal(builder.clone().tls(tls.clone())),
             refusal_of(Flaw::Expired),
             refusal_of(Flaw::OtherAuthority),
-            tls_failure(builder.clone().tls(Tls::trusting(other)))
+            tls_failure(
+                builder
+                    .clone()
+                    .tls(Certificates::trusting(Pem::Text(other)))
+            )
         );
         assert_eq!(none, CertificateRefusal::NoCertificate);
         // Servers in Java send the same alert for both.
@@ -80,7 +81,10 @@ async fn encrypted_sessions_work_or_say_what_is_wrong() {
         assert_eq!(expired, unexplained);
         assert_eq!(foreign, unexplained);
         assert_eq!(other, TlsFailure::UnknownAuthority);
-        let nonsense = refusal(builder.tls(Tls::trusting("no certificate"))).await;
+        let nonsense = refusal(builder.tls(Certificates::trusting(Pem::Text(
+            "no certificate".to_owned(),
+        ))))
+        .await;
         assert!(
             matches!(nonsense, ConnectError::InvalidTls { .. }),
             "{nonsense}"
@@ -100,7 +104,7 @@ async fn a_server_with_a_wrong_certificate_is_refused() {
         let [one, two, three] = addresses.split(',').collect::<Vec<_>>()[..] else {
             panic!("three servers are expected: {addresses}");
         };
-        let tls = Tls::trusting_file(certificates.authority());
+        let tls = Certificates::trusting(certificates.authority());
         let tls = with_identity(tls, &certificates.client());
         let builder = |address: &str| {
             let builder = Session::builder(address);
@@ -208,7 +212,8 @@ async fn a_replaced_certificate_is_used_without_a_restart() {
         fs::copy(&by.certificate, &certificate).unwrap();
     };
     replace(&certificates.client());
-    let tls = Tls::trusting_file(certificates.authority()).with_identity_files(&certificate, &key);
+    let tls = Certificates::trusting(certificates.authority())
+        .with_identity(certificate.as_path(), key.as_path());
     let builder = Session::builder(ensemble.secure_connect_string().unwrap());
     let builder = builder.tls(tls);
     let session = builder.clone().session_timeout(MAX_WAIT);
@@ -251,7 +256,7 @@ async fn a_session_survives_a_new_authority_of_the_servers() {
     let authorities = ensemble.directory().join("authorities.pem");
     fs::copy(certificates.authority(), &authorities).unwrap();
     let builder = |authorities| {
-        let tls = with_identity(Tls::trusting_file(authorities), &certificates.client());
+        let tls = with_identity(Certificates::trusting(authorities), &certificates.client());
         let builder = Session::builder(ensemble.secure_connect_string().unwrap()).tls(tls);
         let builder = builder.connect_timeout(MAX_WAIT);
         builder.session_timeout(session_timeout)

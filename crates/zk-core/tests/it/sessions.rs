@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use zk_core::{Acl, ConnectError, ErrorClass, ErrorKind, Session};
+use zk_core::wire::{Client, Config};
+use zk_core::{Acl, ConnectError, ConnectString, ErrorClass, ErrorKind, Session};
 use zk_harness::Ensemble;
 
 use crate::{MAX_WAIT, connect, connect_for, until, with_ensemble, within};
@@ -57,6 +58,33 @@ async fn chroot_is_the_root_of_all_paths_and_must_exist() {
                 .unwrap_err()
                 .is_no_node()
         );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_hosts_come_from_a_provider_and_a_session_is_resumed() {
+    with_ensemble(async |ensemble| {
+        let outer = connect(ensemble).await;
+        outer.create("/app", "").await.unwrap();
+        let servers: ConnectString = ensemble.connect_string().parse().unwrap();
+        let builder =
+            || Session::builder("nowhere.invalid/app").host_provider(servers.hosts.clone());
+
+        let client = Client::new(servers.hosts.clone(), Config::new(MAX_WAIT));
+        client.connected().await.unwrap();
+        let mut config = Config::new(MAX_WAIT);
+        config.resume = client.saved_session();
+        let resumed = builder().config(config.clone()).connect().await.unwrap();
+        let id = config.resume.as_ref().unwrap().id;
+        assert_eq!(resumed.id().as_i64(), id);
+        let (path, stat) = resumed.create("/own", "").ephemeral().await.unwrap();
+        assert_eq!(resumed.server_path(&path).as_str(), "/app/own");
+        assert_eq!(stat.ephemeral_owner, Some(resumed.id()));
+        resumed.close().await.unwrap();
+        assert_eq!(outer.exists("/app/own").await.unwrap(), None);
+        let ended = builder().config(config).connect().await.unwrap_err();
+        assert!(matches!(ended, ConnectError::NotResumed), "{ended:?}");
     })
     .await;
 }

@@ -1,13 +1,10 @@
 //! Several changes at once, or none.
 
-use zk_core::{Acl, AclEntry, CreateMode, ErrorKind, NodePath, OpResult, Permissions, Session};
+use zk_core::{Acl, AclEntry, CreateMode, ErrorKind, MultiResult, NodePath, Permissions, Session};
 
 use crate::{connect, with_ensemble};
 
-const SEQUENTIAL: CreateMode = CreateMode::Persistent {
-    sequential: true,
-    ttl: None,
-};
+const SEQUENTIAL: CreateMode = CreateMode::PersistentSequential;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn transaction_answers_what_each_part_did_without_the_namespace() {
@@ -29,13 +26,13 @@ async fn transaction_answers_what_each_part_did_without_the_namespace() {
             .await
             .unwrap();
         let [
-            OpResult::Checked,
-            OpResult::Checked,
-            OpResult::Created { path: history, .. },
-            OpResult::Created { path: entry, stat },
-            OpResult::Created { path: here, .. },
-            OpResult::Set(set),
-            OpResult::Deleted,
+            MultiResult::Checked,
+            MultiResult::Checked,
+            MultiResult::Created { path: history, .. },
+            MultiResult::Created { path: entry, stat },
+            MultiResult::Created { path: here, .. },
+            MultiResult::Set(set),
+            MultiResult::Deleted,
         ] = &done[..]
         else {
             panic!("other answers: {done:?}");

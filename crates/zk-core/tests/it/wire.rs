@@ -1,7 +1,7 @@
 //! Sessions on the transport over `zk-wire`.
 
 use zk_core::transport::{Request, Response, WatchNotification};
-use zk_core::{Acl, AclEntry, ErrorKind, NodePath, OpResult, Permissions, Session, WatchEvent};
+use zk_core::{Acl, AclEntry, ErrorKind, MultiResult, NodePath, Permissions, Session, WatchEvent};
 use zk_fault_proxy::{Clients, Close, Match};
 use zk_harness::Ensemble;
 
@@ -56,7 +56,7 @@ async fn operations_below_a_chroot_are_those_of_the_other_client() {
             .create("/dir/a", "")
             .set(&path, "three");
         let results = both.commit().await.unwrap();
-        let OpResult::Created { path: made, stat } = &results[1] else {
+        let MultiResult::Created { path: made, stat } = &results[1] else {
             panic!("{results:?}");
         };
         assert_eq!(made.as_str(), "/dir/a");

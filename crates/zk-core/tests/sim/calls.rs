@@ -141,7 +141,7 @@ async fn a_request_that_servers_may_not_know_is_repeated_once() {
             needs: "3.5.0".to_owned(),
             why: "closed".to_owned(),
         };
-        let is_new = |request: &Request| matches!(request, Request::Create(_) | Request::WhoAmI);
+        let is_new = |request: &Request| matches!(request, Request::Create2(_) | Request::WhoAmI);
         let refused = sim.on(is_new).every().refuse(too_old);
         let create = session.create("/a", "").ephemeral();
         let (error, kind) = match what {

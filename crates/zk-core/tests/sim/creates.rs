@@ -306,10 +306,11 @@ async fn missing_chroot_ends_the_making_of_parents() {
     let session = sim.connect().chroot("/app").await;
     let error = session.create("/a/b", "").parents().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoNode);
-    assert_eq!(
-        requests(&sim, &session),
-        ["create /app/a/b", "create /app/a"]
-    );
+    let tried = ["create /app/a/b", "create /app/a"];
+    assert_eq!(requests(&sim, &session), tried);
+    let error = session.create("/c", "").parents().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoNode);
+    assert_eq!(requests(&sim, &session)[2..], ["create /app/c"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use zk_core::transport::Request;
 use zk_core::{
-    CommitError, Committed, CreateMode, ErrorKind, IdempotencyTokens, NodePath, OpResult, Session,
-    Transaction,
+    CommitError, Committed, CreateMode, ErrorKind, IdempotencyTokens, MultiResult, NodePath,
+    Session, Transaction,
 };
 use zk_sim::{Check, Ensemble, Script, Scripted};
 use zk_testkit::sim::lose;
@@ -14,15 +14,12 @@ use crate::{assert_committed_as_reported, pass, polled, soon};
 
 type Inject = fn(Script) -> Scripted;
 
-const SEQUENTIAL: CreateMode = CreateMode::Persistent {
-    sequential: true,
-    ttl: None,
-};
+const SEQUENTIAL: CreateMode = CreateMode::PersistentSequential;
 
 const RECONNECT_AFTER: Duration = Duration::from_secs(2);
 
 fn is_transaction(request: &Request) -> bool {
-    matches!(request, Request::Transaction(_))
+    matches!(request, Request::Multi(_))
 }
 
 fn pool(session: &Session) -> IdempotencyTokens {
@@ -59,7 +56,7 @@ async fn a_pool_commits_once_whatever_is_lost() {
         let _injected = fault.map(|inject| inject(sim.on(is_transaction)));
         let committed = tokens.commit(add(&session)).await.unwrap();
         match before {
-            0 | 1 => assert!(matches!(committed.results(), [OpResult::Created { .. }])),
+            0 | 1 => assert!(matches!(committed.results(), [MultiResult::Created { .. }])),
             _ => assert_eq!(committed, Committed::Applied),
         }
         assert_eq!(children(&sim, "/a").len(), before + 1, "{committed:?}");

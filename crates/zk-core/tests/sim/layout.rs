@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use zk_core::transport::{Op, Request};
+use zk_core::transport::{MultiOp, Request};
 use zk_core::{CreateMode, IdPlace, Sequence};
 use zk_sim::{Ensemble, Kind};
 
@@ -56,9 +56,9 @@ async fn marker() -> String {
     let seen = Arc::clone(&created);
     // It matches no request, and so holds none.
     let script = ensemble.on(move |request| {
-        if let Request::Transaction(parts) = request {
+        if let Request::Multi(parts) = request {
             let creates = parts.iter().filter_map(|part| match part {
-                Op::Create(create) => Some(create.clone()),
+                MultiOp::Create2(create) => Some(create.clone()),
                 _ => None,
             });
             seen.lock().unwrap().extend(creates);
@@ -72,7 +72,7 @@ async fn marker() -> String {
     let created = created.lock().unwrap();
     let lines = created.iter().map(|create| {
         let kind = match create.mode {
-            CreateMode::Ephemeral { sequential: false } => "ephemeral",
+            CreateMode::Ephemeral => "ephemeral",
             mode => panic!("unexpected mode: {mode:?}"),
         };
         line(create.path.as_str(), kind, create.data.as_slice())

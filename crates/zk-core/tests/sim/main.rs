@@ -77,22 +77,23 @@ fn requests(sim: &Ensemble, session: &Session) -> Vec<String> {
         .filter(|logged| logged.session == session.id());
     let describe = |request: &Request| {
         let kind = match request {
-            Request::Create(_) => "create",
+            Request::Create(_) | Request::Create2(_) => "create",
             Request::Delete { .. } => "delete",
-            Request::Get { .. } => "get",
-            Request::Set { .. } => "set",
+            Request::GetData { .. } => "get",
+            Request::SetData { .. } => "set",
             Request::Exists { .. } => "exists",
-            Request::List { .. } => "list",
+            Request::GetChildren2 { .. } => "list",
             Request::Sync { .. } => "sync",
             Request::GetAcl { .. } => "acl",
             Request::SetAcl { .. } => "set_acl",
-            Request::Transaction(_) => "transaction",
+            Request::Multi(_) => "transaction",
             Request::AddWatch { .. } => "watch",
             Request::MultiRead(_) => "multi_read",
             Request::WhoAmI => "whoami",
-            Request::Ephemerals { .. } => "ephemerals",
-            Request::CountBelow { .. } => "count",
-            Request::GetConfig => "config",
+            Request::GetEphemerals { .. } => "ephemerals",
+            Request::GetAllChildrenNumber { .. } => "count",
+            Request::GetConfig { .. } => "config",
+            other => panic!("{other:?} is none of this crate"),
         };
         let paths = matching::paths(request).into_iter().map(NodePath::as_str);
         std::iter::once(kind)

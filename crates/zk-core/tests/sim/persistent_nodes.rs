@@ -288,7 +288,7 @@ async fn refused_data_does_not_refuse_the_data_before() {
     let session = sim.connect().await;
     let node = start(&session, "1", PersistentNodeOptions::ephemeral());
     ready(&node).await;
-    let write = |request: &Request| matches!(request, Request::Set { .. });
+    let write = |request: &Request| matches!(request, Request::SetData { .. });
     let (good, bad) = tokio::join!(soon("it is written", node.set_data("2")), async {
         until("it is in flight", async || sim.arrived(write) == 1).await;
         node.set_data(vec![0; 2 << 20]).await

@@ -32,7 +32,7 @@ async fn bad_requests_are_refused_before_anything_is_sent() {
         (
             session.create("/a", big.clone()).await,
             ErrorKind::TooLarge,
-            "create /a: the request is too large (1048576 bytes of data; with this path at most 1048485 fit, and the \
+            "create /a: the request is too large (1048576 bytes of data; with this path at most 1048486 fit, and the \
              limit of a request is 1048575; store it in pieces or elsewhere, or raise the limit with `max_buffer` if \
              `jute.maxbuffer` of the servers is higher)",
         ),

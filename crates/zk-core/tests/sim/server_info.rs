@@ -14,7 +14,10 @@ async fn refusals_name_the_request_and_the_node() {
     session.create("/closed", "").acl(closed).await.unwrap();
     let refused = session.descendant_count("/closed").await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::NoAuth);
-    let user = Identity::new("digest", "user");
+    let user = Identity {
+        scheme: "digest".to_owned(),
+        name: "user".to_owned(),
+    };
     assert_eq!(session.whoami().await.unwrap(), [user]);
     assert_eq!(session.config().await.unwrap().text(), "");
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use zk_core::transport::Request;
-use zk_core::{Committed, ErrorKind, IdempotencyTokens, NodePath, OpResult, Session};
+use zk_core::{Committed, ErrorKind, IdempotencyTokens, MultiResult, NodePath, Session};
 use zk_sim::{Check, Ensemble};
 
 use crate::{assert_committed_as_reported, pass, polled, soon};
 
 fn is_transaction(request: &Request) -> bool {
-    matches!(request, Request::Transaction(parts) if parts.len() > 1)
+    matches!(request, Request::Multi(parts) if parts.len() > 1)
 }
 
 async fn markers(sim: &Ensemble, session: &Session) -> Vec<String> {
@@ -46,7 +46,7 @@ async fn a_marked_transaction_is_made_once_whatever_is_lost() {
                 assert!(round < 2);
                 assert!(matches!(
                     changed[..],
-                    [OpResult::Set(_), OpResult::Created { .. }]
+                    [MultiResult::Set(_), MultiResult::Created { .. }]
                 ));
             }
             Committed::Applied => assert!(round >= 2),
@@ -152,9 +152,9 @@ async fn results_that_fit_no_operation_are_an_unknown_outcome() {
     }
     let tokens = IdempotencyTokens::new(&session, NodePath::parse("/m/token").unwrap());
     let none = vec![];
-    let fewer = vec![OpResult::Deleted];
-    let more = vec![OpResult::Checked; 4];
-    let others = vec![OpResult::Deleted; 2];
+    let fewer = vec![MultiResult::Deleted];
+    let more = vec![MultiResult::Checked; 4];
+    let others = vec![MultiResult::Deleted; 2];
     for results in [none, fewer, more, others] {
         let misreport = || sim.on(is_transaction).misreport_results(results.clone());
         let creating = |name| session.transaction().create(format!("/b/{name}"), "");
@@ -176,7 +176,10 @@ async fn results_that_fit_no_operation_are_an_unknown_outcome() {
         misreport();
         let set = session.transaction().set("/a", "x").check("/a");
         let set = set.commit().await.unwrap();
-        assert!(matches!(set[..], [OpResult::Set(_), OpResult::Checked]));
+        assert!(matches!(
+            set[..],
+            [MultiResult::Set(_), MultiResult::Checked]
+        ));
 
         let again = session.transaction();
         let again = again.delete("/b/marked").delete("/b/tokened");

@@ -58,7 +58,7 @@ async fn equal_write_of_another_process_is_not_taken_for_its_own() {
         mine.increment().await.unwrap();
         theirs.increment().await.unwrap();
         mine.get().await.unwrap();
-        let is_transaction = |request: &Request| matches!(request, Request::Transaction(_));
+        let is_transaction = |request: &Request| matches!(request, Request::Multi(_));
         let lost = inject(sim.on(is_transaction).session(session.id()));
         let adding = async {
             soon("it is lost", lost.happened()).await;

@@ -44,8 +44,8 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
             matches!(
                 life,
                 [
-                    Request::Create(_),
-                    Request::List { .. },
+                    Request::Create2(_),
+                    Request::GetChildren2 { .. },
                     Request::Delete { .. }
                 ]
             ),
@@ -165,7 +165,7 @@ async fn the_new_next_in_line_needs_one_round_trip_to_be_ready() {
     sent.retain(|sent| sent.session == third.id());
     let is_both = matches!(
         [&sent[0].request, &sent[1].request],
-        [Request::Exists { .. }, Request::List { .. }]
+        [Request::Exists { .. }, Request::GetChildren2 { .. }]
     );
     assert!(is_both && sent.len() == 2, "{sent:#?}");
     assert_eq!(sent[0].at, sent[1].at);
@@ -193,7 +193,10 @@ async fn a_try_for_a_taken_lock_writes_nothing_and_wakes_no_waiter() {
         .drain(before..)
         .map(|seen| seen.request)
         .collect();
-    let is_lean = matches!(asked[..], [Request::Sync { .. }, Request::List { .. }]);
+    let is_lean = matches!(
+        asked[..],
+        [Request::Sync { .. }, Request::GetChildren2 { .. }]
+    );
     assert!(is_lean, "{asked:#?}");
     guard.release().await.unwrap();
     let next = soon("the waiter is granted the lock", waiting).await;

@@ -75,7 +75,7 @@ async fn a_release_wakes_all_waiters_and_each_of_them_tries() {
         assert_eq!(granted.len(), 1, "one of {left}");
         guard = granted.remove(0);
     }
-    assert_eq!(ensemble.requests().iter().filter(|seen| matches!(&seen.request, Request::Create(create) if create.path.as_str() != PATH)).count(), 1);
+    assert_eq!(ensemble.requests().iter().filter(|seen| matches!(&seen.request, Request::Create2(create) if create.path.as_str() != PATH)).count(), 1);
 }
 
 /// Every request of an acquire and release is hit by every fault, while another task of the same session contends: the

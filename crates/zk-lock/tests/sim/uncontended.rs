@@ -39,7 +39,7 @@ async fn the_fourth_turn_of_a_handle_lists_nothing() {
     let lock = used_alone(&session).await;
     for _ in 0..5 {
         let asked = requests(&ensemble, turn(&lock)).await;
-        let is_lean = matches!(asked[..], [Request::Create(_), Request::Delete { .. }]);
+        let is_lean = matches!(asked[..], [Request::Create2(_), Request::Delete { .. }]);
         assert!(is_lean, "{asked:#?}");
         assert_eq!(ensemble.watch_count(), 1, "that on the path");
     }

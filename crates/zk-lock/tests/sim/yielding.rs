@@ -22,11 +22,11 @@ fn kinds(ensemble: &Ensemble, session: &Session, before: usize) -> Vec<&'static 
         .iter()
         .filter(|logged| logged.session == session.id());
     own.map(|logged| match logged.request {
-        Request::List { .. } => "list",
-        Request::Transaction(_) => "transaction",
-        Request::Get { .. } => "get",
+        Request::GetChildren2 { .. } => "list",
+        Request::Multi(_) => "transaction",
+        Request::GetData { .. } => "get",
         Request::Exists { .. } => "exists",
-        Request::Create(_) => "create",
+        Request::Create2(_) => "create",
         Request::Delete { .. } => "delete",
         _ => "another",
     })

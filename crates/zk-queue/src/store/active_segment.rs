@@ -158,9 +158,11 @@ mod tests {
             (i32::MAX, 40_000),
         ] {
             let cversion = created.wrapping_mul(2).wrapping_sub(children);
-            let mut stat = Stat::zeroed();
-            stat.cversion = cversion;
-            stat.num_children = children.cast_unsigned();
+            let stat = Stat {
+                cversion,
+                num_children: children.cast_unsigned(),
+                ..Stat::default()
+            };
             assert_eq!(
                 next_number(&stat),
                 created.cast_unsigned(),

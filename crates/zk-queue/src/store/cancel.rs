@@ -127,10 +127,11 @@ impl ItemStore {
     fn locate<'a>(&self, id: &'a ItemId) -> Option<OfferedLocation<'a>> {
         let (parent, name) = id.path().parent().zip(id.path().name())?;
         let paths = &self.context.paths;
-        let segment = if parent == self.context.absolute(&paths.items) {
+        let segment = if parent == self.context.session.server_path(&paths.items) {
             0
         } else {
-            let is_of_ours = parent.parent()? == self.context.absolute(&paths.segments());
+            let is_of_ours =
+                parent.parent()? == self.context.session.server_path(&paths.segments());
             parse_segment(parent.name()?).filter(|_| is_of_ours)?
         };
         let key = self.context.options.layout.parse(name)?;

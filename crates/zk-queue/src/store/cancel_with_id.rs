@@ -41,7 +41,7 @@ impl ItemStore {
                 continue;
             };
             // Unlike the name, this denotes the item for ever.
-            let item = ItemId::new(self.context.absolute(&path), stat.czxid);
+            let item = ItemId::new(self.context.session.server_path(&path), stat.czxid);
             match self.cancel(&item, deadline).await? {
                 CancelOutcome::Removed => cancelled.removed += 1,
                 CancelOutcome::Claimed => cancelled.claimed += 1,

@@ -45,13 +45,6 @@ impl QueueContext {
         self.began.elapsed()
     }
 
-    /// Returns the path of a node on the ensemble, below the session's chroot and namespace.
-    pub(super) fn absolute(&self, path: &NodePath) -> NodePath {
-        let (chroot, namespace) = (self.session.servers().chroot(), self.session.namespace());
-        let above = [chroot, namespace].map(|path| if path.is_root() { "" } else { path.as_str() });
-        NodePath::parse(&format!("{}{path}", above.concat())).expect("a path of valid paths")
-    }
-
     /// Commits a transaction exactly once.
     ///
     /// If this is dropped after the transaction was sent, it may be committed.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zk_core::{Error, ErrorClass, ErrorKind, OpResult, Transaction};
+use zk_core::{Error, ErrorClass, ErrorKind, MultiResult, Transaction};
 
 use super::active_segment::ActiveSegment;
 use super::conditional_commit::ConditionalOutcome;
@@ -100,7 +100,7 @@ impl ListReader {
         };
         match outcome {
             ConditionalOutcome::Committed(committed) => {
-                let [OpResult::Set(control_node), OpResult::Set(items)] = committed.results()
+                let [MultiResult::Set(control_node), MultiResult::Set(items)] = committed.results()
                 else {
                     // The versions were in the lost reply: read them.
                     return Ok(false);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_core::{Committed, ErrorKind, OpResult, Sequence, Transaction};
+use zk_core::{Committed, ErrorKind, MultiResult, Sequence, Transaction};
 
 use super::active_segment::ActiveSegment;
 use super::context::QueueContext;
@@ -47,12 +47,8 @@ impl Offers {
     /// Refuses an item that is small enough to be offered, but too large to be claimed or put back.
     pub(crate) fn check_size(&self, new_item: &NewItem) -> Result<(), OfferError> {
         let item = self.context.paths.item(u32::MAX, &new_item.name_prefix);
-        let (namespace, chroot) = (
-            self.context.session.namespace(),
-            self.context.session.servers().chroot(),
-        );
-        let paths = [item.as_str(), namespace.as_str(), chroot.as_str()];
-        let longest = paths.map(str::len).iter().sum::<usize>() + NUMBER_LENGTH;
+        let item = self.context.session.server_path(&item);
+        let longest = item.as_str().len() + NUMBER_LENGTH;
         let (bytes, max) = (
             new_item.data.len(),
             max_item_size(longest, self.context.session.max_buffer()),
@@ -214,12 +210,15 @@ impl Offers {
     }
 
     /// Returns the id of an item that was created; `None` if the servers do not report the transaction.
-    fn id_of(&self, created: &OpResult) -> Option<ItemId> {
+    fn id_of(&self, created: &MultiResult) -> Option<ItemId> {
         match created {
-            OpResult::Created {
+            MultiResult::Created {
                 path,
                 stat: Some(stat),
-            } => Some(ItemId::new(self.context.absolute(path), stat.czxid)),
+            } => Some(ItemId::new(
+                self.context.session.server_path(path),
+                stat.czxid,
+            )),
             _ => None,
         }
     }
@@ -249,13 +248,16 @@ impl Offers {
 }
 
 /// Returns the results of the parts that created items, which follow the check of the segment.
-fn created_nodes(committed: &Committed, items: usize) -> impl Iterator<Item = &OpResult> + Clone {
+fn created_nodes(
+    committed: &Committed,
+    items: usize,
+) -> impl Iterator<Item = &MultiResult> + Clone {
     committed.results().iter().skip(1).take(items)
 }
 
-fn number_of(changed: &OpResult) -> Option<i32> {
+fn number_of(changed: &MultiResult) -> Option<i32> {
     match changed {
-        OpResult::Created { path, .. } => Some(Sequence::split(path.name()?)?.1.number()),
+        MultiResult::Created { path, .. } => Some(Sequence::split(path.name()?)?.1.number()),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
 use zk_core::{
-    CommitError, Committed, Error, ErrorClass, ErrorKind, OpResult, SessionLease, Transaction,
+    CommitError, Committed, Error, ErrorClass, ErrorKind, MultiResult, SessionLease, Transaction,
 };
 
 use super::WorkContext;
@@ -149,7 +149,7 @@ impl NewClaims {
     /// Records how old the items are; nothing if the results of the transaction were lost.
     fn measure_ages(&self, candidates: &[Candidate], committed: &Committed) {
         let written = committed.results().iter().filter_map(|part| match part {
-            OpResult::Set(stat) => Some(stat),
+            MultiResult::Set(stat) => Some(stat),
             _ => None,
         });
         // Each item is written, and its claim after it if that is written, too.
@@ -240,7 +240,7 @@ pub(super) fn claim_request_size(layout: Layout, candidate: &Candidate, owner: &
 /// Returns the zxid of the transaction that claimed items: servers report it as the `mzxid` of a written item.
 fn commit_zxid(committed: &Committed) -> Option<i64> {
     committed.results().iter().find_map(|part| match part {
-        OpResult::Set(stat) => Some(stat.mzxid),
+        MultiResult::Set(stat) => Some(stat.mzxid),
         _ => None,
     })
 }

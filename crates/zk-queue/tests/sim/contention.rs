@@ -57,7 +57,7 @@ async fn none_of_eight_equal_consumers_starves() {
                 consume(session, kind).await
             });
         }
-        let sent = || ensemble.arrived(|request| matches!(request, Request::Transaction(_)));
+        let sent = || ensemble.arrived(|request| matches!(request, Request::Multi(_)));
         let read = || {
             ensemble.arrived(matching::gets("**")) + ensemble.arrived(matching::multi_reads("**"))
         };

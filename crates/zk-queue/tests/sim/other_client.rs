@@ -12,10 +12,7 @@ use crate::PATH;
 /// The lock path of the tests with Curator's layouts.
 pub(crate) const LOCKS: &str = "/queues/locks";
 
-const SEQUENTIAL: CreateMode = CreateMode::Persistent {
-    sequential: true,
-    ttl: None,
-};
+const SEQUENTIAL: CreateMode = CreateMode::PersistentSequential;
 
 /// A consumer of another client.
 #[derive(Debug, Clone)]

@@ -9,38 +9,32 @@ fn path(path: &str) -> NodePath {
 }
 
 fn persistent() -> CreateMode {
-    CreateMode::Persistent {
-        sequential: false,
-        ttl: None,
-    }
+    CreateMode::Persistent
 }
 
 fn sequential() -> CreateMode {
-    CreateMode::Persistent {
-        sequential: true,
-        ttl: None,
-    }
+    CreateMode::PersistentSequential
 }
 
-const EPHEMERAL: CreateMode = CreateMode::Ephemeral { sequential: false };
+const EPHEMERAL: CreateMode = CreateMode::Ephemeral;
 
-fn part(at: &str, mode: CreateMode, acl: Acl) -> CreateRequest {
-    CreateRequest {
+fn part(at: &str, mode: CreateMode, acl: Acl) -> NewNode {
+    NewNode {
         path: path(at),
-        data: Bytes::default(),
+        data: NodeData::default(),
         mode,
         acl,
     }
 }
 
 fn create(at: &str, mode: CreateMode) -> Request {
-    Request::Create(part(at, mode, Acl::open()))
+    Request::Create2(part(at, mode, Acl::open()))
 }
 
 fn set(at: &str, version: Option<i32>) -> Request {
-    Request::Set {
+    Request::SetData {
         path: path(at),
-        data: Bytes::from(&b"x"[..]),
+        data: NodeData::from(&b"x"[..]),
         version,
     }
 }
@@ -104,10 +98,7 @@ fn what_a_server_refuses_is_refused_for_the_same_reason() {
     ] {
         created(&mut leader, &create(at, mode));
     }
-    let too_long = CreateMode::Persistent {
-        sequential: false,
-        ttl: Some(Duration::from_millis(1 << 40)),
-    };
+    let too_long = CreateMode::PersistentWithTtl(Duration::from_millis(1 << 40));
     for (request, expected) in [
         (create("/none/x", persistent()), ErrorKind::NoNode),
         (create("/p", persistent()), ErrorKind::NodeExists),
@@ -128,7 +119,7 @@ fn what_a_server_refuses_is_refused_for_the_same_reason() {
         assert_eq!(refused(&mut leader, &request), expected, "{request:?}");
     }
     // An invalid ACL is reported before a missing parent.
-    let no_rules = Request::Create(part("/none/x", persistent(), Acl::new([])));
+    let no_rules = Request::Create2(part("/none/x", persistent(), Acl::new([])));
     assert_eq!(refused(&mut leader, &no_rules), ErrorKind::InvalidAcl);
 }
 
@@ -163,7 +154,7 @@ fn sequence_numbers_count_every_child_ever_created() {
 }
 
 fn sequential_ephemeral() -> CreateMode {
-    CreateMode::Ephemeral { sequential: true }
+    CreateMode::EphemeralSequential
 }
 
 #[test]
@@ -180,12 +171,12 @@ fn at_the_end_sequence_numbers_stick_or_turn_negative() {
         refused(&mut leader, &create("/q/a", sequential())),
         ErrorKind::NodeExists
     );
-    let both = ["/q/b", "/q/c"].map(|at| Op::Create(part(at, sequential(), Acl::open())));
-    let names: Vec<_> = match write(&mut leader, &Request::Transaction(both.into())) {
+    let both = ["/q/b", "/q/c"].map(|at| MultiOp::Create2(part(at, sequential(), Acl::open())));
+    let names: Vec<_> = match write(&mut leader, &Request::Multi(both.into())) {
         Ok(ServerReply::Committed(changed)) => changed
             .into_iter()
             .map(|changed| match changed {
-                OpResult::Created { path, .. } => path.to_string(),
+                MultiResult::Created { path, .. } => path.to_string(),
                 other => unreachable!("{other:?}"),
             })
             .collect(),
@@ -203,27 +194,27 @@ fn a_transaction_sees_its_own_parts_and_leaves_nothing_when_one_fails() {
     let mut leader = leader();
     created(&mut leader, &create("/old", persistent()));
     let before = leader.tree().clone();
-    let parts = |last: Op| {
-        Request::Transaction(vec![
-            Op::Create(part("/a", persistent(), Acl::open())),
-            Op::Create(part("/a/b", persistent(), Acl::open())),
-            Op::Set {
+    let parts = |last: MultiOp| {
+        Request::Multi(vec![
+            MultiOp::Create2(part("/a", persistent(), Acl::open())),
+            MultiOp::Create2(part("/a/b", persistent(), Acl::open())),
+            MultiOp::SetData {
                 path: path("/old"),
-                data: Bytes::from(&b"new"[..]),
+                data: NodeData::from(&b"new"[..]),
                 version: Some(0),
             },
-            Op::Check {
+            MultiOp::Check {
                 path: path("/old"),
                 version: Some(1),
             },
-            Op::Delete {
+            MultiOp::Delete {
                 path: path("/a/b"),
                 version: None,
             },
             last,
         ])
     };
-    let check = |version| Op::Check {
+    let check = |version| MultiOp::Check {
         path: path("/old"),
         version: Some(version),
     };
@@ -286,7 +277,7 @@ fn each_change_needs_its_permission() {
         ),
         (
             Permissions::READ,
-            Request::Transaction(vec![Op::Check {
+            Request::Multi(vec![MultiOp::Check {
                 path: path("/n"),
                 version: None,
             }]),
@@ -305,7 +296,7 @@ fn each_change_needs_its_permission() {
         .fold(Permissions::NONE, |all, one| all | one);
         for (permissions, is_allowed) in [(permission, true), (everything_else, false)] {
             let mut leader = Leader::new(Counters::Stick, Release::V3_9);
-            let node = Request::Create(part("/n", persistent(), granted(permissions)));
+            let node = Request::Create2(part("/n", persistent(), granted(permissions)));
             write_as(&mut leader, &owner, &node).outcome.unwrap();
             let child = create("/n/c", persistent());
             write_as(&mut leader, &owner, &child).outcome.unwrap();
@@ -331,9 +322,9 @@ fn a_replica_of_the_log_is_the_leaders_tree() {
         set("/a", None),
         create("/a", persistent()),
         create("/c", CreateMode::Container),
-        Request::Transaction(vec![
-            Op::Create(part("/c/x", EPHEMERAL, Acl::open())),
-            Op::Delete {
+        Request::Multi(vec![
+            MultiOp::Create2(part("/c/x", EPHEMERAL, Acl::open())),
+            MultiOp::Delete {
                 path: path("/a/s-0000000000"),
                 version: None,
             },

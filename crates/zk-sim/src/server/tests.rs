@@ -1,15 +1,15 @@
 use super::*;
 use zk_core::Acl;
-use zk_core::transport::{Bytes, CreateMode, CreateRequest};
+use zk_core::transport::{CreateMode, NewNode, NodeData};
 
 use crate::leader::{Author, Leader};
 
 const ME: SessionId = SessionId::from_i64(1);
 
 fn create(acl: Acl) -> Request {
-    Request::Create(CreateRequest {
+    Request::Create2(NewNode {
         path: path("/a"),
-        data: Bytes::from(&b"x"[..]),
+        data: NodeData::from(&b"x"[..]),
         mode: CreateMode::Container,
         acl,
     })
@@ -35,11 +35,11 @@ fn server(acl: Acl) -> Server {
 
 fn reads(at: &str) -> [Request; 4] {
     [
-        Request::Get {
+        Request::GetData {
             path: path(at),
             watch: true,
         },
-        Request::List {
+        Request::GetChildren2 {
             path: path(at),
             watch: true,
         },

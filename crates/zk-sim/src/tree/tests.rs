@@ -14,7 +14,7 @@ fn at(zxid: i64) -> Moment {
 fn create(tree: &mut Tree, zxid: i64, at_path: &str, counter: i32) -> Vec<Trigger> {
     let effect = Effect::Create {
         path: path(at_path),
-        data: Bytes::default(),
+        data: NodeData::default(),
         acl: Acl::open(),
         kind: Kind::Persistent,
         counter,
@@ -85,7 +85,7 @@ fn data_and_rules_are_versioned_apart() {
     create(&mut tree, 1, "/a", 1);
     let set = Effect::SetData {
         path: path("/a"),
-        data: Bytes::from(&b"xyz"[..]),
+        data: NodeData::from(&b"xyz"[..]),
         version: 1,
     };
     let triggers = tree.apply(at(2), &set);

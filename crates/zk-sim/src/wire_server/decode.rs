@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use zk_core::transport::{CreateMode, CreateRequest, Op as Change, ReadOp, Request};
+use zk_core::transport::{CreateMode, MultiOp as Change, MultiRead, NewNode, Request};
 use zk_core::{Acl, NodePath};
 use zk_fault_proxy::Op;
 use zk_fault_proxy::codec::{AclEntry, Create, Part, RequestBody, WatchLists};
@@ -39,7 +39,7 @@ pub(super) fn refused(code: i32) -> Content {
 /// Turns requests that `zk-core` has, too; the error is the code of the refusal.
 fn request(body: RequestBody) -> Result<Request, i32> {
     Ok(match body {
-        RequestBody::Create(create) => Request::Create(new_node(create)?),
+        RequestBody::Create(create) => Request::Create2(new_node(create)?),
         RequestBody::Delete { path, version } => Request::Delete {
             path: parse(&path)?,
             version: any(version),
@@ -48,7 +48,7 @@ fn request(body: RequestBody) -> Result<Request, i32> {
             path: parse(&path)?,
             watch,
         },
-        RequestBody::GetData { path, watch } => Request::Get {
+        RequestBody::GetData { path, watch } => Request::GetData {
             path: parse(&path)?,
             watch,
         },
@@ -56,7 +56,7 @@ fn request(body: RequestBody) -> Result<Request, i32> {
             path,
             data,
             version,
-        } => Request::Set {
+        } => Request::SetData {
             path: parse(&path)?,
             data: data.into(),
             version: any(version),
@@ -69,7 +69,7 @@ fn request(body: RequestBody) -> Result<Request, i32> {
             acl: access_list(acl),
             version: any(version),
         },
-        RequestBody::GetChildren { path, watch } => Request::List {
+        RequestBody::GetChildren { path, watch } => Request::GetChildren2 {
             path: parse(&path)?,
             watch,
         },
@@ -84,8 +84,8 @@ fn request(body: RequestBody) -> Result<Request, i32> {
             recursive: mode == 1,
         },
         RequestBody::WhoAmI => Request::WhoAmI,
-        RequestBody::GetEphemerals { prefix } => Request::Ephemerals { prefix },
-        RequestBody::GetAllChildrenNumber { path } => Request::CountBelow {
+        RequestBody::GetEphemerals { prefix } => Request::GetEphemerals { prefix },
+        RequestBody::GetAllChildrenNumber { path } => Request::GetAllChildrenNumber {
             path: parse(&path)?,
         },
         _ => return Err(BAD_ARGUMENTS),
@@ -107,12 +107,12 @@ fn transaction(parts: Vec<Part>) -> Result<Request, i32> {
                 path: parse(&path)?,
                 version: any(version),
             },
-            RequestBody::Create(create) => Change::Create(new_node(create)?),
+            RequestBody::Create(create) => Change::Create2(new_node(create)?),
             RequestBody::SetData {
                 path,
                 data,
                 version,
-            } => Change::Set {
+            } => Change::SetData {
                 path: parse(&path)?,
                 data: data.into(),
                 version: any(version),
@@ -125,36 +125,39 @@ fn transaction(parts: Vec<Part>) -> Result<Request, i32> {
         })
     };
     let parts = parts.into_iter().map(part);
-    Ok(Request::Transaction(parts.collect::<Result<_, _>>()?))
+    Ok(Request::Multi(parts.collect::<Result<_, _>>()?))
 }
 
 fn reads(parts: Vec<Part>) -> Result<Request, i32> {
     let read = |part: Part| match part.body {
-        RequestBody::GetData { path, .. } => parse(&path).map(ReadOp::Data),
-        RequestBody::GetChildren { path, .. } => parse(&path).map(ReadOp::Children),
+        RequestBody::GetData { path, .. } => Ok(MultiRead::GetData {
+            path: parse(&path)?,
+        }),
+        RequestBody::GetChildren { path, .. } => Ok(MultiRead::GetChildren {
+            path: parse(&path)?,
+        }),
         _ => Err(MARSHALLING_ERROR),
     };
     let parts = parts.into_iter().map(read);
     Ok(Request::MultiRead(parts.collect::<Result<_, _>>()?))
 }
 
-fn new_node(create: Create) -> Result<CreateRequest, i32> {
+fn new_node(create: Create) -> Result<NewNode, i32> {
     let ttl = || {
         let millis = create.ttl.and_then(|millis| u64::try_from(millis).ok());
         millis.map(Duration::from_millis).ok_or(BAD_ARGUMENTS)
     };
-    let persistent = |sequential, ttl| CreateMode::Persistent { sequential, ttl };
     let mode = match create.flags {
-        0 => persistent(false, None),
-        1 => CreateMode::Ephemeral { sequential: false },
-        2 => persistent(true, None),
-        3 => CreateMode::Ephemeral { sequential: true },
+        0 => CreateMode::Persistent,
+        1 => CreateMode::Ephemeral,
+        2 => CreateMode::PersistentSequential,
+        3 => CreateMode::EphemeralSequential,
         4 => CreateMode::Container,
-        5 => persistent(false, Some(ttl()?)),
-        6 => persistent(true, Some(ttl()?)),
+        5 => CreateMode::PersistentWithTtl(ttl()?),
+        6 => CreateMode::PersistentSequentialWithTtl(ttl()?),
         _ => return Err(BAD_ARGUMENTS),
     };
-    Ok(CreateRequest {
+    Ok(NewNode {
         path: parse(&create.path)?,
         data: create.data.into(),
         mode,

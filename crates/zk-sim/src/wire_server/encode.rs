@@ -4,7 +4,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use zk_core::transport::{OpResult, ReadResult, TransportError};
+use zk_core::transport::{MultiResult, ReadResult, TransportError};
 use zk_core::{Acl, ErrorKind, Identity, Permissions, SessionId, WatchEvent};
 use zk_fault_proxy::Op;
 use zk_fault_proxy::codec::{
@@ -133,19 +133,19 @@ impl Expected {
     }
 }
 
-fn part(op: Op, result: OpResult) -> PartResult {
+fn part(op: Op, result: MultiResult) -> PartResult {
     match result {
-        OpResult::Checked => PartResult::Done(Op::Check, ReplyBody::Empty),
-        OpResult::Deleted => PartResult::Done(Op::Delete, ReplyBody::Empty),
-        OpResult::Set(stat) => PartResult::Done(Op::SetData, ReplyBody::Stat(stat_of(&stat))),
-        OpResult::Created {
+        MultiResult::Checked => PartResult::Done(Op::Check, ReplyBody::Empty),
+        MultiResult::Deleted => PartResult::Done(Op::Delete, ReplyBody::Empty),
+        MultiResult::Set(stat) => PartResult::Done(Op::SetData, ReplyBody::Stat(stat_of(&stat))),
+        MultiResult::Created {
             path,
             stat: Some(stat),
         } if op != Op::Create => {
             let body = ReplyBody::Created(path.to_string(), stat_of(&stat));
             PartResult::Done(Op::Create2, body)
         }
-        OpResult::Created { path, .. } => {
+        MultiResult::Created { path, .. } => {
             PartResult::Done(Op::Create, ReplyBody::Path(path.to_string()))
         }
     }

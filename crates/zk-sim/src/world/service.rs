@@ -43,10 +43,10 @@ impl Job {
             return false;
         };
         let (path, asked) = match request {
-            Request::Get { path, watch: true } | Request::Exists { path, watch: true } => {
+            Request::GetData { path, watch: true } | Request::Exists { path, watch: true } => {
                 (path, Removal::Data)
             }
-            Request::List { path, watch: true } => (path, Removal::Children),
+            Request::GetChildren2 { path, watch: true } => (path, Removal::Children),
             Request::AddWatch { path, .. } => (path, Removal::Any),
             _ => return false,
         };

@@ -31,10 +31,10 @@ fn sync() -> Content {
 }
 
 fn create(path: &str) -> Content {
-    Content::Request(Request::Create(zk_core::transport::CreateRequest {
+    Content::Request(Request::Create2(zk_core::transport::NewNode {
         path: NodePath::parse(path).unwrap(),
-        data: zk_core::transport::Bytes::default(),
-        mode: zk_core::transport::CreateMode::Ephemeral { sequential: false },
+        data: zk_core::transport::NodeData::default(),
+        mode: zk_core::transport::CreateMode::Ephemeral,
         acl: zk_core::Acl::open(),
     }))
 }

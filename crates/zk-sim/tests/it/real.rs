@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use zk_core::{
-    Acl, AclEntry, CreateMode, Error, NodePath, OpResult, Permissions, Session, Stat, Watch,
+    Acl, AclEntry, CreateMode, Error, MultiResult, NodePath, Permissions, Session, Stat, Watch,
 };
 
 /// The replies, one line per operation.
@@ -60,15 +60,15 @@ impl Notes {
         self.add(what, outcome, |_, ()| "done".to_owned());
     }
 
-    fn committed(&mut self, what: &str, outcome: Result<Vec<OpResult>, Error>) {
+    fn committed(&mut self, what: &str, outcome: Result<Vec<MultiResult>, Error>) {
         self.add(what, outcome, |notes, parts| {
             let mut line = String::new();
             for part in parts {
                 let part = match part {
-                    OpResult::Checked => "checked".to_owned(),
-                    OpResult::Deleted => "deleted".to_owned(),
-                    OpResult::Set(stat) => format!("set {}", notes.stat(&stat)),
-                    OpResult::Created { path, stat } => {
+                    MultiResult::Checked => "checked".to_owned(),
+                    MultiResult::Deleted => "deleted".to_owned(),
+                    MultiResult::Set(stat) => format!("set {}", notes.stat(&stat)),
+                    MultiResult::Created { path, stat } => {
                         format!("created {path} {:?}", stat.map(|stat| notes.stat(&stat)))
                     }
                 };
@@ -174,15 +174,7 @@ async fn transactions(notes: &mut Notes, session: &Session) {
         .check_version("/t/a", 0)
         .create("/t/m", "1")
         .create("/t/m/x", "")
-        .create_as(
-            "/t/m/s-",
-            "",
-            CreateMode::Persistent {
-                sequential: true,
-                ttl: None,
-            },
-            None,
-        )
+        .create_as("/t/m/s-", "", CreateMode::PersistentSequential, None)
         .set("/t/m", "22")
         .set_version("/t/m", "333", 1)
         .delete("/t/m/x");

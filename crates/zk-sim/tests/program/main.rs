@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
-use zk_core::transport::{CreateMode, CreateRequest, Request, TransportError};
+use zk_core::transport::{CreateMode, NewNode, Request, TransportError};
 use zk_core::{ErrorKind, NodePath, Session};
 
 /// A directory that says which process serves. The process ends when this is dropped.
@@ -178,13 +178,10 @@ async fn failures_are_those_of_the_command_line_and_the_script() {
         ("/c", true, false),
         ("/d", false, true),
     ] {
-        let create = Request::Create(CreateRequest {
+        let create = Request::Create2(NewNode {
             path: NodePath::parse(path).unwrap(),
-            data: zk_core::transport::Bytes::default(),
-            mode: CreateMode::Persistent {
-                sequential: false,
-                ttl: None,
-            },
+            data: zk_core::transport::NodeData::default(),
+            mode: CreateMode::Persistent,
             acl: zk_core::Acl::open(),
         });
         let reply = transport.submit(create.clone()).await.result;

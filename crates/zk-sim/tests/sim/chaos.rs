@@ -143,13 +143,13 @@ fn a_failure_tells_the_seed_the_last_requests_and_how_to_run_it_again() {
     for part in [
         "seed 3: \"three is too many\"",
         "the last 2 of ",
-        "Get { path: \"/a\"",
+        "GetData { path: \"/a\"",
         "SEED=3 cargo test -p zk-sim --test sim",
         "chaos::a_failure_tells_the_seed",
     ] {
         assert!(text.contains(part), "{part:?} is not in {text}");
     }
-    assert!(!text.contains("Create("), "{text}");
+    assert!(!text.contains("Create2("), "{text}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use zk_core::transport::{
-    Bytes, CreateMode, CreateRequest, Phase, Request, Response, Transport, TransportError,
+    CreateMode, NewNode, NodeData, Phase, Request, Response, Transport, TransportError,
 };
 use zk_core::{ErrorKind, NodePath};
 use zk_sim::{Ensemble, RequestOutcome, SimTransport, matching};
@@ -14,16 +14,16 @@ fn path(path: &str) -> NodePath {
 }
 
 fn create(at: &str) -> Request {
-    Request::Create(CreateRequest {
+    Request::Create2(NewNode {
         path: path(at),
-        data: Bytes::default(),
-        mode: CreateMode::Ephemeral { sequential: true },
+        data: NodeData::default(),
+        mode: CreateMode::EphemeralSequential,
         acl: zk_core::Acl::open(),
     })
 }
 
 fn list(at: &str) -> Request {
-    Request::List {
+    Request::GetChildren2 {
         path: path(at),
         watch: false,
     }

@@ -34,18 +34,18 @@ async fn received(watching: &mut Watching, session: &Session) -> (Vec<(String, W
 async fn a_persistent_watch_ends_with_the_link_and_leaves_nothing_behind() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
-    let transport = sim.connect().chroot("/app").transport().await;
+    let transport = sim.connect().transport().await;
     session.create("/app", "").await.unwrap();
-    let mut all = watch(&transport, "/", true).await;
-    let mut one = watch(&transport, "/", false).await;
+    let mut all = watch(&transport, "/app", true).await;
+    let mut one = watch(&transport, "/app", false).await;
     session.create("/app/a", "").await.unwrap();
     session.create("/app/a/b", "").await.unwrap();
     let created = |path: &str| (path.to_owned(), WatchEvent::Created);
     assert_eq!(
         received(&mut all, &session).await,
-        (vec![created("/a"), created("/a/b")], false)
+        (vec![created("/app/a"), created("/app/a/b")], false)
     );
-    let children = ("/".to_owned(), WatchEvent::ChildrenChanged);
+    let children = ("/app".to_owned(), WatchEvent::ChildrenChanged);
     assert_eq!(received(&mut one, &session).await, (vec![children], false));
     assert_eq!(
         sim.watch_count(),
@@ -60,9 +60,9 @@ async fn a_persistent_watch_ends_with_the_link_and_leaves_nothing_behind() {
     assert_eq!((all.next().await, one.next().await), (None, None));
     assert_eq!(sim.watch_count(), 0);
 
-    let mut again = watch(&transport, "/", true).await;
+    let mut again = watch(&transport, "/app", true).await;
     session.set("/app", "").await.unwrap();
-    let changed = ("/".to_owned(), WatchEvent::DataChanged);
+    let changed = ("/app".to_owned(), WatchEvent::DataChanged);
     assert_eq!(received(&mut again, &session).await, (vec![changed], false));
     drop(again);
     session.sync("/").await.unwrap();
@@ -77,7 +77,7 @@ async fn on_3_8_a_one_shot_watch_takes_the_place_of_a_persistent_one() {
         let transport = sim.connect().transport().await;
         session.create("/a", "").await.unwrap();
         let mut watching = watch(&transport, "/a", false).await;
-        let get = transport.submit(Request::Get {
+        let get = transport.submit(Request::GetData {
             path: NodePath::parse("/a").unwrap(),
             watch: true,
         });

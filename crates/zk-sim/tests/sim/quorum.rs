@@ -88,7 +88,7 @@ async fn a_proposal_survives_its_leader_if_the_script_says_so() {
         assert!(!sim.requests().last().unwrap().answered);
         session.sync("/").await.unwrap();
         assert_eq!(sim.tree().paths().len(), expected, "{proposal:?}");
-        let create = |seen: &&zk_sim::LoggedRequest| matches!(seen.request, Request::Create(_));
+        let create = |seen: &&zk_sim::LoggedRequest| matches!(seen.request, Request::Create2(_));
         let outcome = sim.requests().iter().find(create).unwrap().outcome.clone();
         match proposal {
             // The former leader has assigned its zxid.
@@ -237,7 +237,7 @@ async fn a_request_that_is_too_long_costs_the_link() {
     let sim = Ensemble::builder().max_request(200).build();
     let transport = sim.connect().transport().await;
     let set = |length: usize| {
-        transport.submit(Request::Set {
+        transport.submit(Request::SetData {
             path: NodePath::root(),
             data: vec![0; length].into(),
             version: None,
@@ -271,6 +271,6 @@ async fn the_log_of_requests_is_bounded() {
     );
     assert_eq!(kept.last().unwrap(), &sim.last_requests(1)[0]);
     assert!(
-        matches!(&kept.last().unwrap().request, Request::Create(create) if create.path.as_str() == "/29")
+        matches!(&kept.last().unwrap().request, Request::Create2(create) if create.path.as_str() == "/29")
     );
 }

@@ -4,6 +4,8 @@
 
 #[path = "../../tests/fuzz/decoders.rs"]
 mod decoders;
+#[path = "../../tests/fuzz/meaning.rs"]
+mod meaning;
 #[expect(dead_code, reason = "each target uses a part of it")]
 #[path = "../../tests/fuzz/replies.rs"]
 mod replies;

@@ -4,6 +4,8 @@
 
 #[path = "../../tests/fuzz/machine.rs"]
 mod machine;
+#[path = "../../tests/fuzz/meaning.rs"]
+mod meaning;
 #[path = "../../tests/fuzz/program.rs"]
 mod program;
 #[expect(dead_code, reason = "each target uses a part of it")]

@@ -232,7 +232,7 @@ async fn a_client_that_rebalances_moves_to_another_address() {
     soon("a connection", client.connected()).await.unwrap();
     let first = client.server().unwrap().0.address;
     let sync = Request::Sync {
-        path: "/".to_owned(),
+        path: "/".parse().unwrap(),
     };
     soon("a move", async {
         while client

@@ -5,6 +5,7 @@
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
 use super::DecodeError;
+use crate::path::NodePath;
 
 /// Appends values to a buffer.
 #[derive(Debug)]
@@ -40,6 +41,10 @@ impl<'a> Encoder<'a> {
 
     pub(crate) fn string(&mut self, value: &str) -> &mut Self {
         self.buffer(value.as_bytes())
+    }
+
+    pub(crate) fn path(&mut self, path: &NodePath) -> &mut Self {
+        self.string(path.as_str())
     }
 
     /// Appends a string or, for `None`, the length -1.
@@ -108,6 +113,12 @@ impl Decoder {
             Ok(text) => Ok(text.to_owned()),
             Err(_) => Err(DecodeError::NotUtf8 { what }),
         }
+    }
+
+    /// Takes the path of a node.
+    pub(crate) fn path(&mut self, what: &'static str) -> Result<NodePath, DecodeError> {
+        let text = self.string(what)?;
+        NodePath::parse(&text).map_err(|error| DecodeError::InvalidPath { what, error })
     }
 
     /// Takes a text that is shown to people, or compared with another one from a server.

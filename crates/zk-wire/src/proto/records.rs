@@ -7,95 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::DecodeError;
-use super::jute::{Decoder, Encoder};
-
-/// The metadata of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(clippy::exhaustive_structs, reason = "the record of the protocol")]
-pub struct Stat {
-    /// The transaction that created the node.
-    pub czxid: i64,
-    /// The transaction that last changed its data.
-    pub mzxid: i64,
-    /// When it was created, by the leader's clock, in milliseconds since 1970.
-    pub ctime: i64,
-    /// When its data was last changed, by the leader's clock, in milliseconds since 1970.
-    pub mtime: i64,
-    /// How often its data was changed.
-    pub version: i32,
-    /// How often its list of children was changed.
-    pub cversion: i32,
-    /// How often its access rules were changed.
-    pub aversion: i32,
-    /// The session that owns it; 0 if it is not ephemeral, other values for containers and nodes with a time to live.
-    pub ephemeral_owner: i64,
-    /// The length of its data in bytes.
-    pub data_length: i32,
-    /// The number of its children.
-    pub num_children: i32,
-    /// The transaction that last changed its list of children.
-    pub pzxid: i64,
-}
-
-impl Stat {
-    pub(crate) fn decode(from: &mut Decoder) -> Result<Self, DecodeError> {
-        Ok(Self {
-            czxid: from.long("the czxid of a stat")?,
-            mzxid: from.long("the mzxid of a stat")?,
-            ctime: from.long("the ctime of a stat")?,
-            mtime: from.long("the mtime of a stat")?,
-            version: from.int("the version of a stat")?,
-            cversion: from.int("the cversion of a stat")?,
-            aversion: from.int("the aversion of a stat")?,
-            ephemeral_owner: from.long("the owner in a stat")?,
-            data_length: from.int("the data length in a stat")?,
-            num_children: from.int("the number of children in a stat")?,
-            pzxid: from.long("the pzxid of a stat")?,
-        })
-    }
-
-    /// Returns whether the server filled it in.
-    pub(crate) const fn is_known(&self) -> bool {
-        self.czxid > 0
-    }
-}
-
-/// An entry of a node's access rules.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "the record of the protocol")]
-pub struct AclEntry {
-    /// The granted permissions: the sum of 1 (read), 2 (write), 4 (create), 8 (delete) and 16 (admin).
-    pub permissions: i32,
-    /// How the identity is checked, for example `world`, `digest` or `ip`.
-    pub scheme: String,
-    /// The identity, for example `anyone`.
-    pub id: String,
-}
-
-impl AclEntry {
-    /// Everyone may do everything.
-    pub fn open() -> Self {
-        Self {
-            permissions: 31,
-            scheme: "world".to_owned(),
-            id: "anyone".to_owned(),
-        }
-    }
-
-    pub(crate) fn encode(&self, to: &mut Encoder<'_>) {
-        to.int(self.permissions);
-        to.string(&self.scheme).string(&self.id);
-    }
-
-    pub(crate) fn decode(from: &mut Decoder) -> Result<Self, DecodeError> {
-        Ok(Self {
-            permissions: from.int("the permissions of an access rule")?,
-            scheme: from.text("the scheme of an access rule")?,
-            id: from.text("the identity of an access rule")?,
-        })
-    }
-}
+use super::jute::Encoder;
+use crate::acl::Acl;
+use crate::node_data::NodeData;
+use crate::path::NodePath;
 
 /// What proves an identity to the servers. Its debug output does not contain the secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -105,6 +20,21 @@ pub struct Credentials {
     pub scheme: String,
     /// The secret, for example `user:password`.
     pub data: Bytes,
+}
+
+impl Credentials {
+    /// Returns credentials of a scheme.
+    pub fn new(scheme: impl Into<String>, data: impl Into<Bytes>) -> Self {
+        Self {
+            scheme: scheme.into(),
+            data: data.into(),
+        }
+    }
+
+    /// Returns those of the scheme `digest`.
+    pub fn digest(user: &str, password: &str) -> Self {
+        Self::new("digest", format!("{user}:{password}"))
+    }
 }
 
 impl fmt::Debug for Credentials {
@@ -130,12 +60,12 @@ impl fmt::Debug for SaslToken {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "the record of the protocol")]
 pub struct NewNode {
-    /// Its path, without the number that a sequential mode adds.
-    pub path: String,
+    /// Its path, to which a sequential mode adds a number.
+    pub path: NodePath,
     /// Its data.
-    pub data: Bytes,
+    pub data: NodeData,
     /// Its access rules; servers refuse an empty list.
-    pub acl: Vec<AclEntry>,
+    pub acl: Acl,
     /// Its kind.
     pub mode: CreateMode,
 }
@@ -175,7 +105,7 @@ impl CreateMode {
     }
 
     /// Returns whether the server adds a number to the name.
-    pub(crate) const fn is_sequential(self) -> bool {
+    pub const fn is_sequential(self) -> bool {
         match self {
             Self::PersistentSequential
             | Self::EphemeralSequential
@@ -186,11 +116,15 @@ impl CreateMode {
         }
     }
 
-    pub(crate) fn ttl(self) -> Option<i64> {
+    /// Returns whether the node is deleted with its session.
+    pub const fn is_ephemeral(self) -> bool {
+        matches!(self, Self::Ephemeral | Self::EphemeralSequential)
+    }
+
+    /// Returns how long the node may stay without a child and a change.
+    pub const fn ttl(self) -> Option<Duration> {
         match self {
-            Self::PersistentWithTtl(ttl) | Self::PersistentSequentialWithTtl(ttl) => {
-                Some(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX))
-            }
+            Self::PersistentWithTtl(ttl) | Self::PersistentSequentialWithTtl(ttl) => Some(ttl),
             _ => None,
         }
     }
@@ -198,11 +132,11 @@ impl CreateMode {
 
 impl NewNode {
     pub(crate) fn encode(&self, to: &mut Encoder<'_>) {
-        to.string(&self.path).buffer(&self.data);
-        to.list(&self.acl, |to, entry| entry.encode(to));
+        to.path(&self.path).buffer(self.data.as_slice());
+        self.acl.encode(to);
         to.int(self.mode.flags());
         if let Some(ttl) = self.mode.ttl() {
-            to.long(ttl);
+            to.long(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
         }
     }
 }

@@ -99,10 +99,15 @@ const PERSISTENT_WATCHES: Release = Release::new(3, 6, 0);
 mod tests {
     use std::time::Duration;
 
-    use bytes::Bytes;
-
     use super::*;
+    use crate::acl::Acl;
+    use crate::node_data::NodeData;
+    use crate::path::NodePath;
     use crate::proto::WatchLists;
+
+    fn path() -> NodePath {
+        "/a".parse().unwrap()
+    }
 
     #[test]
     fn releases_are_ordered_and_displayed_by_their_numbers() {
@@ -114,9 +119,9 @@ mod tests {
     #[test]
     fn a_transaction_needs_what_the_newest_of_its_operations_needs() {
         let node = |mode| NewNode {
-            path: "/a".to_owned(),
-            data: Bytes::new(),
-            acl: Vec::new(),
+            path: path(),
+            data: NodeData::default(),
+            acl: Acl::open(),
             mode,
         };
         let ttl = CreateMode::PersistentWithTtl(Duration::from_secs(1));
@@ -146,11 +151,11 @@ mod tests {
             .first_release()
         };
         let mut lists = WatchLists {
-            data: vec!["/a".to_owned()],
+            data: vec![path()],
             ..WatchLists::default()
         };
         assert_eq!(first(lists.clone()), None);
-        lists.recursive.push("/a".to_owned());
+        lists.recursive.push(path());
         assert_eq!(first(lists), Some(Release::new(3, 6, 0)));
     }
 }

@@ -7,8 +7,12 @@ use bytes::Bytes;
 use super::DecodeError;
 use super::error_code::ErrorCode;
 use super::jute::Decoder;
-use super::records::{AclEntry, SaslToken, Stat, WatchEventKind};
+use super::records::{SaslToken, WatchEventKind};
 use super::request::{self, ReplyShape, Xid};
+use crate::acl::Acl;
+use crate::node_data::NodeData;
+use crate::path::{NodePath, ParsePathError};
+use crate::stat::Stat;
 
 /// A message of a server, after the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +20,8 @@ use super::request::{self, ReplyShape, Xid};
 pub enum Incoming {
     /// A watch has fired.
     Notification(WatchEvent),
+    /// A watch has fired for a node that no request can name, as `ClickHouse` Keeper has them.
+    Unnamed(ParsePathError),
     /// The reply to a request.
     Reply {
         /// The number of the request.
@@ -32,7 +38,7 @@ pub enum Incoming {
 #[expect(clippy::exhaustive_structs, reason = "the record of the protocol")]
 pub struct WatchEvent {
     /// The node.
-    pub path: String,
+    pub path: NodePath,
     /// What happened; `None` for a watch that was removed, and for other news than of a node.
     pub kind: Option<WatchEventKind>,
     /// The transaction; `None` before 3.9.
@@ -53,11 +59,15 @@ impl Incoming {
         if xid == NOTIFICATION {
             let kind = from.int("the kind of a notification")?;
             from.int("the state in a notification")?;
-            return Ok(Self::Notification(WatchEvent {
-                path: from.string("the path of a notification")?,
-                kind: event_kind(kind),
-                zxid: (zxid > 0).then_some(zxid),
-            }));
+            let path = from.string("the path of a notification")?;
+            return Ok(match NodePath::parse(&path) {
+                Ok(path) => Self::Notification(WatchEvent {
+                    path,
+                    kind: event_kind(kind),
+                    zxid: (zxid > 0).then_some(zxid),
+                }),
+                Err(error) => Self::Unnamed(error),
+            });
         }
         Ok(Self::Reply {
             xid: Xid::new(xid),
@@ -79,7 +89,7 @@ pub enum Reply {
     /// The node was created.
     Created {
         /// Its path, with the number that a sequential mode adds.
-        path: String,
+        path: NodePath,
         /// Its stat, if the request asks for it.
         stat: Option<Stat>,
     },
@@ -88,14 +98,14 @@ pub enum Reply {
     /// Data of a node.
     Data {
         /// The data, a part of the frame that it was received in.
-        data: Bytes,
+        data: NodeData,
         /// The stat.
         stat: Stat,
     },
     /// Access rules of a node.
     Acl {
         /// The rules.
-        acl: Vec<AclEntry>,
+        acl: Acl,
         /// The stat.
         stat: Stat,
     },
@@ -111,7 +121,7 @@ pub enum Reply {
     /// The results of several reads, one for each.
     MultiRead(Vec<Result<ReadResult, ErrorCode>>),
     /// Paths of nodes.
-    Paths(Vec<String>),
+    Paths(Vec<NodePath>),
     /// A number of nodes.
     Count(i32),
     /// Identities of a connection.
@@ -127,7 +137,7 @@ pub enum MultiResult {
     /// The node was created.
     Created {
         /// Its path, with the number that a sequential mode adds.
-        path: String,
+        path: NodePath,
         /// Its stat, if the operation asks for it; servers before 3.8.1 do not fill it in (ZOOKEEPER-4026).
         stat: Option<Stat>,
     },
@@ -146,7 +156,7 @@ pub enum ReadResult {
     /// Data of a node.
     Data {
         /// The data, a part of the frame that it was received in.
-        data: Bytes,
+        data: NodeData,
         /// The stat.
         stat: Stat,
     },
@@ -188,20 +198,20 @@ impl Reply {
         Ok(match shape {
             ReplyShape::Empty => Self::Empty,
             ReplyShape::Path => Self::Created {
-                path: from.string("the path of a new node")?,
+                path: from.path("the path of a new node")?,
                 stat: None,
             },
             ReplyShape::PathAndStat => Self::Created {
-                path: from.string("the path of a new node")?,
+                path: from.path("the path of a new node")?,
                 stat: Some(Stat::decode(&mut from)?),
             },
             ReplyShape::Stat => Self::Stat(Stat::decode(&mut from)?),
             ReplyShape::Data => Self::Data {
-                data: from.buffer("the data of a node")?,
+                data: from.buffer("the data of a node")?.into(),
                 stat: Stat::decode(&mut from)?,
             },
             ReplyShape::Acl => Self::Acl {
-                acl: from.list("access rules", AclEntry::decode)?,
+                acl: Acl::decode(&mut from)?,
                 stat: Stat::decode(&mut from)?,
             },
             ReplyShape::Children => Self::Children {
@@ -214,7 +224,7 @@ impl Reply {
             },
             ReplyShape::Multi => Self::Multi(committed(&mut from)?),
             ReplyShape::MultiRead => Self::MultiRead(reads(&mut from)?),
-            ReplyShape::Paths => Self::Paths(from.list("paths", |from| from.string("a path"))?),
+            ReplyShape::Paths => Self::Paths(from.list("paths", |from| from.path("a path"))?),
             ReplyShape::Count => Self::Count(from.int("a number of nodes")?),
             ReplyShape::Identities => Self::Identities(from.list("identities", identity)?),
             ReplyShape::Token => Self::Token(SaslToken(from.buffer("a SASL token")?)),
@@ -245,12 +255,12 @@ fn committed(from: &mut Decoder) -> Result<Result<Vec<MultiResult>, MultiRefusal
         match opcode {
             request::ERROR => codes.push(from.int("the error code of a result")?),
             request::CREATE => results.push(MultiResult::Created {
-                path: from.string("the path of a new node")?,
+                path: from.path("the path of a new node")?,
                 stat: None,
             }),
             request::CREATE2 | request::CREATE_CONTAINER | request::CREATE_TTL => {
                 results.push(MultiResult::Created {
-                    path: from.string("the path of a new node")?,
+                    path: from.path("the path of a new node")?,
                     stat: Some(Stat::decode(from)?).filter(Stat::is_known),
                 });
             }
@@ -275,7 +285,7 @@ fn reads(from: &mut Decoder) -> Result<Vec<Result<ReadResult, ErrorCode>>, Decod
                 None => return Err(unknown(opcode)),
             },
             request::GET_DATA => Ok(ReadResult::Data {
-                data: from.buffer("the data of a node")?,
+                data: from.buffer("the data of a node")?.into(),
                 stat: Stat::decode(from)?,
             }),
             request::GET_CHILDREN => Ok(ReadResult::Children(names(from)?)),

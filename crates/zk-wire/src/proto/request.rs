@@ -2,11 +2,14 @@
 //!
 //! Pure: no I/O and no clock.
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
 use super::frame::put_frame;
 use super::jute::Encoder;
-use super::records::{AclEntry, Credentials, NewNode, SaslToken, WatchKind};
+use super::records::{Credentials, NewNode, SaslToken, WatchKind};
+use crate::acl::Acl;
+use crate::node_data::NodeData;
+use crate::path::NodePath;
 
 /// A request of a client.
 ///
@@ -22,21 +25,21 @@ pub enum Request {
     /// Deletes a node without children.
     Delete {
         /// The node.
-        path: String,
+        path: NodePath,
         /// The version that it must have.
         version: Option<i32>,
     },
     /// Returns the stat of a node.
     Exists {
         /// The node.
-        path: String,
+        path: NodePath,
         /// Whether to set a watch, also if there is no node.
         watch: bool,
     },
     /// Returns the data of a node.
     GetData {
         /// The node.
-        path: String,
+        path: NodePath,
         /// Whether to set a watch, if there is a node.
         watch: bool,
     },
@@ -49,44 +52,44 @@ pub enum Request {
     /// Replaces the data of a node.
     SetData {
         /// The node.
-        path: String,
+        path: NodePath,
         /// Its new data.
-        data: Bytes,
+        data: NodeData,
         /// The version that it must have.
         version: Option<i32>,
     },
     /// Returns the access rules of a node.
     GetAcl {
         /// The node.
-        path: String,
+        path: NodePath,
     },
     /// Replaces the access rules of a node.
     SetAcl {
         /// The node.
-        path: String,
+        path: NodePath,
         /// Its new rules.
-        acl: Vec<AclEntry>,
+        acl: Acl,
         /// The version that its rules must have.
         version: Option<i32>,
     },
     /// Returns the names of the children of a node.
     GetChildren {
         /// The node.
-        path: String,
+        path: NodePath,
         /// Whether to set a watch.
         watch: bool,
     },
     /// As [`GetChildren`](Self::GetChildren), and returns the stat of the node.
     GetChildren2 {
         /// The node.
-        path: String,
+        path: NodePath,
         /// Whether to set a watch.
         watch: bool,
     },
     /// Lets the server catch up with the leader.
     Sync {
         /// A node, which need not exist and makes no difference.
-        path: String,
+        path: NodePath,
     },
     /// A transaction: all operations are applied, or none.
     Multi(Vec<MultiOp>),
@@ -106,33 +109,33 @@ pub enum Request {
     /// Fails with [`NO_WATCHER`](super::ErrorCode::NO_WATCHER) if this session has no such watch; from 3.5 on.
     CheckWatches {
         /// The watched node.
-        path: String,
+        path: NodePath,
         /// The watches meant; `None` for those set by reads, whatever they are.
         kind: Option<WatchKind>,
     },
     /// Removes watches of this session; from 3.5 on.
     RemoveWatches {
         /// The watched node.
-        path: String,
+        path: NodePath,
         /// The watches meant; `None` for all.
         kind: Option<WatchKind>,
     },
     /// Sets a persistent watch; from 3.6 on.
     AddWatch {
         /// The node, which need not exist.
-        path: String,
+        path: NodePath,
         /// Whether the nodes below it are watched, too.
         recursive: bool,
     },
     /// Returns the paths of this session's ephemeral nodes; from 3.6 on.
     GetEphemerals {
-        /// What the paths begin with.
+        /// What the paths begin with, a slash at least. It is a text: `/a` is also the beginning of `/ab`.
         prefix: String,
     },
     /// Counts the nodes below a node; from 3.6 on.
     GetAllChildrenNumber {
         /// The node.
-        path: String,
+        path: NodePath,
     },
     /// Returns the identities of this connection; from 3.7 on.
     WhoAmI,
@@ -159,15 +162,15 @@ pub enum Request {
 #[expect(clippy::exhaustive_structs, reason = "the record of the protocol")]
 pub struct WatchLists {
     /// Of [`WatchKind::Data`].
-    pub data: Vec<String>,
+    pub data: Vec<NodePath>,
     /// Of [`WatchKind::Exist`].
-    pub exist: Vec<String>,
+    pub exist: Vec<NodePath>,
     /// Of [`WatchKind::Child`].
-    pub child: Vec<String>,
+    pub child: Vec<NodePath>,
     /// Of [`WatchKind::Persistent`]; a list that is not empty needs 3.6.
-    pub persistent: Vec<String>,
+    pub persistent: Vec<NodePath>,
     /// Of [`WatchKind::PersistentRecursive`]; a list that is not empty needs 3.6.
-    pub recursive: Vec<String>,
+    pub recursive: Vec<NodePath>,
 }
 
 impl WatchLists {
@@ -178,7 +181,7 @@ impl WatchLists {
 
 /// An operation of a [`Request::Multi`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "the protocol has these")]
 pub enum MultiOp {
     /// As [`Request::Create`].
     Create(NewNode),
@@ -187,23 +190,23 @@ pub enum MultiOp {
     /// As [`Request::Delete`].
     Delete {
         /// The node.
-        path: String,
+        path: NodePath,
         /// The version that it must have.
         version: Option<i32>,
     },
     /// As [`Request::SetData`].
     SetData {
         /// The node.
-        path: String,
+        path: NodePath,
         /// Its new data.
-        data: Bytes,
+        data: NodeData,
         /// The version that it must have.
         version: Option<i32>,
     },
     /// Refuses the transaction unless the node has this version.
     Check {
         /// The node.
-        path: String,
+        path: NodePath,
         /// The version that it must have.
         version: Option<i32>,
     },
@@ -211,17 +214,17 @@ pub enum MultiOp {
 
 /// A read of a [`Request::MultiRead`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "the protocol has these")]
 pub enum MultiRead {
     /// As [`Request::GetData`], without a watch.
     GetData {
         /// The node.
-        path: String,
+        path: NodePath,
     },
     /// As [`Request::GetChildren`], without a watch.
     GetChildren {
         /// The node.
-        path: String,
+        path: NodePath,
     },
 }
 
@@ -395,13 +398,13 @@ impl Request {
         match self {
             Self::Create(node) | Self::Create2(node) => node.encode(to),
             Self::Delete { path, version } => {
-                to.string(path).int(wire_version(*version));
+                to.path(path).int(wire_version(*version));
             }
             Self::Exists { path, watch }
             | Self::GetData { path, watch }
             | Self::GetChildren { path, watch }
             | Self::GetChildren2 { path, watch } => {
-                to.string(path).bool(*watch);
+                to.path(path).bool(*watch);
             }
             Self::GetConfig { watch } => {
                 to.string(CONFIG_NODE).bool(*watch);
@@ -411,16 +414,19 @@ impl Request {
                 data,
                 version,
             } => {
-                to.string(path).buffer(data).int(wire_version(*version));
+                to.path(path)
+                    .buffer(data.as_slice())
+                    .int(wire_version(*version));
             }
-            Self::GetAcl { path }
-            | Self::Sync { path }
-            | Self::GetAllChildrenNumber { path }
-            | Self::GetEphemerals { prefix: path } => {
-                to.string(path);
+            Self::GetAcl { path } | Self::Sync { path } | Self::GetAllChildrenNumber { path } => {
+                to.path(path);
+            }
+            Self::GetEphemerals { prefix } => {
+                to.string(prefix);
             }
             Self::SetAcl { path, acl, version } => {
-                to.string(path).list(acl, |to, entry| entry.encode(to));
+                to.path(path);
+                acl.encode(to);
                 to.int(wire_version(*version));
             }
             Self::Multi(ops) => {
@@ -447,10 +453,10 @@ impl Request {
                 to.long(version.unwrap_or(-1));
             }
             Self::CheckWatches { path, kind } | Self::RemoveWatches { path, kind } => {
-                to.string(path).int(watcher_type(*kind));
+                to.path(path).int(watcher_type(*kind));
             }
             Self::AddWatch { path, recursive } => {
-                to.string(path).int(i32::from(*recursive));
+                to.path(path).int(i32::from(*recursive));
             }
             Self::Auth(Credentials { scheme, data }) => {
                 to.int(0).string(scheme).buffer(data);
@@ -463,9 +469,9 @@ impl Request {
                 lists,
             } => {
                 to.long(*last_zxid_seen);
-                let paths = |to: &mut Encoder<'_>, paths: &[String]| {
+                let paths = |to: &mut Encoder<'_>, paths: &[NodePath]| {
                     to.list(paths, |to, path| {
-                        to.string(path);
+                        to.path(path);
                     });
                 };
                 paths(to, &lists.data);
@@ -494,7 +500,7 @@ impl MultiOp {
             }
             Self::Delete { path, version } => {
                 part_header(to, DELETE, false);
-                to.string(path).int(wire_version(*version));
+                to.path(path).int(wire_version(*version));
             }
             Self::SetData {
                 path,
@@ -502,11 +508,13 @@ impl MultiOp {
                 version,
             } => {
                 part_header(to, SET_DATA, false);
-                to.string(path).buffer(data).int(wire_version(*version));
+                to.path(path)
+                    .buffer(data.as_slice())
+                    .int(wire_version(*version));
             }
             Self::Check { path, version } => {
                 part_header(to, CHECK, false);
-                to.string(path).int(wire_version(*version));
+                to.path(path).int(wire_version(*version));
             }
         }
     }
@@ -519,7 +527,7 @@ impl MultiRead {
             Self::GetChildren { path } => (GET_CHILDREN, path),
         };
         part_header(to, opcode, false);
-        to.string(path).bool(false);
+        to.path(path).bool(false);
     }
 }
 

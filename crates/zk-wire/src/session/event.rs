@@ -30,12 +30,10 @@ pub enum SubmitError {
         /// How many bytes they have.
         bytes: usize,
     },
-    /// A path does not begin with a `/`, so it cannot be below the chroot.
-    #[error("the path {path:?} does not begin with a '/'")]
-    InvalidPath {
-        /// The path.
-        path: String,
-    },
+    /// A sequential node of the root is to be created in a session with a chroot: its number would be added to the name of
+    /// the chroot.
+    #[error("a sequential node needs the beginning of a name below a chroot")]
+    NoName,
     /// The servers are [taken to be](crate::Config::assumed_release) too old for it.
     #[error("the request needs ZooKeeper {needs}, and the servers are taken to run {assumed}")]
     Unsupported {

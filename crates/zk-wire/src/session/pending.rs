@@ -5,6 +5,7 @@
 use bytes::BytesMut;
 
 use super::Ticket;
+use crate::path::NodePath;
 use crate::proto::{
     CONFIG_NODE, ConnectRequest, ErrorCode, Release, ReplyShape, Request, WatchKind, Xid,
 };
@@ -40,7 +41,7 @@ pub(super) enum Role {
 
 /// The watch that a request asks for.
 struct WatchRequest {
-    path: String,
+    path: NodePath,
     /// What it becomes if there is a node.
     kind: WatchKind,
 }
@@ -102,11 +103,11 @@ impl Frame {
         }
     }
 
-    pub(super) fn watched_path(&self) -> Option<&str> {
-        self.watch.as_ref().map(|watch| watch.path.as_str())
+    pub(super) fn watched_path(&self) -> Option<&NodePath> {
+        self.watch.as_ref().map(|watch| &watch.path)
     }
 
-    pub(super) fn into_watched_path(self) -> Option<String> {
+    pub(super) fn into_watched_path(self) -> Option<NodePath> {
         self.watch.map(|watch| watch.path)
     }
 
@@ -125,26 +126,27 @@ impl WatchRequest {
     fn of(request: &Request) -> Option<Self> {
         let (path, kind) = match request {
             Request::Exists { path, watch: true } | Request::GetData { path, watch: true } => {
-                (path.as_str(), WatchKind::Data)
+                (path.clone(), WatchKind::Data)
             }
-            Request::GetConfig { watch: true } => (CONFIG_NODE, WatchKind::Data),
+            Request::GetConfig { watch: true } => (config_node(), WatchKind::Data),
             Request::GetChildren { path, watch: true }
-            | Request::GetChildren2 { path, watch: true } => (path.as_str(), WatchKind::Child),
+            | Request::GetChildren2 { path, watch: true } => (path.clone(), WatchKind::Child),
             Request::AddWatch {
                 path,
                 recursive: false,
-            } => (path.as_str(), WatchKind::Persistent),
+            } => (path.clone(), WatchKind::Persistent),
             Request::AddWatch {
                 path,
                 recursive: true,
-            } => (path.as_str(), WatchKind::PersistentRecursive),
+            } => (path.clone(), WatchKind::PersistentRecursive),
             _ => return None,
         };
-        Some(Self {
-            path: path.to_owned(),
-            kind,
-        })
+        Some(Self { path, kind })
     }
+}
+
+fn config_node() -> NodePath {
+    NodePath::parse(CONFIG_NODE).expect("it is a path")
 }
 
 /// Most requests are shorter: a path and little data.

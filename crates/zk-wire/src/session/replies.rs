@@ -8,6 +8,7 @@ use bytes::{Buf as _, Bytes, BytesMut};
 
 use super::pending::{Frame, Role};
 use super::{Event, Loss, Outcome, Phase, Session, SessionEnd, Ticket};
+use crate::chroot;
 use crate::proto::{
     DecodeError, ErrorCode, Incoming, Reply, WatchEvent, Xid, rest_of_frame, take_frame,
     take_header,
@@ -119,7 +120,9 @@ impl Session {
                 self.reply(xid, zxid, body.map(|_| Err(why)))
             }
             // Notifications are short.
-            Ok(Incoming::Notification(_)) | Err(_) => Err(Loss::Malformed(why)),
+            Ok(Incoming::Notification(_) | Incoming::Unnamed(_)) | Err(_) => {
+                Err(Loss::Malformed(why))
+            }
         }
     }
 
@@ -129,6 +132,7 @@ impl Session {
                 self.notify(&event);
                 Ok(())
             }
+            Incoming::Unnamed(_) => Ok(()),
             Incoming::Reply { xid, zxid, body } => self.reply(xid, zxid, body.map(Ok)),
         }
     }
@@ -160,7 +164,7 @@ impl Session {
             return Err(Loss::OutOfOrder { got, wanted });
         }
         self.last_zxid = self.last_zxid.max(zxid);
-        let decode = |body| self.config.chroot.reply(Reply::decode(frame.shape, body)?);
+        let decode = |body| chroot::inner(&self.config.chroot, Reply::decode(frame.shape, body)?);
         let reply = body.map(|body| body.and_then(decode));
         let Some(frame) = self.sent.remove(at) else {
             return Ok(());
@@ -257,7 +261,7 @@ impl Session {
         for ticket in self.watches.fire(&event.path, kind) {
             self.events.push_back(Event::Fired {
                 ticket,
-                event: self.config.chroot.event(event),
+                event: chroot::inner_event(&self.config.chroot, event),
                 epoch: self.epoch,
             });
         }

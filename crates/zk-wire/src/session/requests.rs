@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::pending::{Frame, Role};
 use super::{Phase, Session, SessionEnd, SubmitError, Ticket};
+use crate::chroot;
 use crate::proto::{Release, Request};
 
 impl Session {
@@ -22,8 +23,8 @@ impl Session {
             return Err(SubmitError::Unsupported { needs, assumed });
         }
         let ticket = Ticket(self.next_ticket);
-        let outer = self.config.chroot.request(request);
-        let outer = outer.map_err(|path| SubmitError::InvalidPath { path })?;
+        let outer = chroot::outer(&self.config.chroot, request);
+        let outer = outer.ok_or(SubmitError::NoName)?;
         let frame = Frame::new(&outer, self.next_xid, Role::Caller(ticket));
         let (len, limit) = (frame.payload_len(), self.config.max_request);
         if len > limit {

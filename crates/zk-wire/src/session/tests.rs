@@ -14,7 +14,12 @@ mod timeouts;
 
 use super::hosts::tests::server;
 use super::*;
-use crate::proto::{Credentials, DecodeError, ErrorCode, Release, Reply, SaslToken, take_frame};
+use crate::acl::Acl;
+use crate::node_data::NodeData;
+use crate::path::NodePath;
+use crate::proto::{
+    CreateMode, Credentials, DecodeError, ErrorCode, NewNode, Release, Reply, SaslToken, take_frame,
+};
 
 /// A session and the other end of its connection.
 struct Peer {
@@ -206,22 +211,33 @@ fn granted(session_id: i64, timeout: Duration, read_only: bool) -> BytesMut {
 
 fn config() -> Config {
     let mut config = Config::new(TIMEOUT);
-    config.seed = 1;
+    config.seed = Some(1);
     config.nonce_seed = Some(1);
     config
 }
 
-fn sync(path: &str) -> Request {
-    Request::Sync {
-        path: path.to_owned(),
+fn path(text: &str) -> NodePath {
+    text.parse().unwrap()
+}
+
+fn sync(at: &str) -> Request {
+    Request::Sync { path: path(at) }
+}
+
+fn get(at: &str) -> Request {
+    Request::GetData {
+        path: path(at),
+        watch: true,
     }
 }
 
-fn get(path: &str) -> Request {
-    Request::GetData {
-        path: path.to_owned(),
-        watch: true,
-    }
+fn create(at: &str, mode: CreateMode) -> Request {
+    Request::Create(NewNode {
+        path: path(at),
+        data: NodeData::default(),
+        acl: Acl::open(),
+        mode,
+    })
 }
 
 fn digest(data: &'static [u8]) -> Credentials {
@@ -459,6 +475,67 @@ fn a_reply_that_makes_no_sense_leaves_the_connection() {
     assert!(!peer.session.has_watch(ticket));
     let sent = peer.sent();
     assert_eq!((sent.len(), sent[0].opcode), (1, 18), "it is removed");
+}
+
+#[test]
+fn a_reply_with_a_path_that_no_request_can_name_leaves_the_connection() {
+    let mut peer = Peer::new();
+    peer.connect();
+    let created = peer.submit(&create("/a", CreateMode::Persistent));
+    let prefix = "/".to_owned();
+    let listed = peer.submit(&Request::GetEphemerals { prefix });
+    let next = peer.submit(&sync("/a"));
+    peer.sent();
+    peer.reply(1, 0, b"\0\0\0\x02le");
+    peer.reply(2, 0, b"\0\0\0\x02\0\0\0\x02/a\0\0\0\x03/a/");
+    peer.reply(3, 0, b"\0\0\0\x02/a");
+    let unreadable = |what, text: &str, zxid| {
+        let error = NodePath::parse(text).unwrap_err();
+        let why = DecodeError::InvalidPath { what, error };
+        Outcome::Unreadable {
+            why,
+            zxid,
+            epoch: 1,
+        }
+    };
+    let done = Outcome::Done {
+        reply: Reply::Empty,
+        zxid: 3,
+        epoch: 1,
+    };
+    let expected = [
+        Event::Answered(created, unreadable("the path of a new node", "le", 1)),
+        Event::Answered(listed, unreadable("a path", "/a/", 2)),
+        Event::Answered(next, done),
+    ];
+    assert_eq!(peer.events(), expected);
+}
+
+#[test]
+fn a_notification_with_a_path_that_no_request_can_name_leaves_the_connection() {
+    for chroot in ["/", "/app"] {
+        let mut config = config();
+        config.chroot = path(chroot);
+        let mut peer = Peer::with(config);
+        peer.connect();
+        let watch = peer.submit(&Request::AddWatch {
+            path: path("/a"),
+            recursive: true,
+        });
+        peer.sent();
+        peer.reply(1, 0, b"");
+        peer.events();
+        let of_server = |text: &str| format!("{}{text}", chroot.trim_end_matches('/'));
+        for text in ["", "le", "/a/", "/a//b", "/a/../b", "/a/\u{1}"] {
+            peer.notify(1, text);
+            peer.notify(1, &of_server(text));
+        }
+        assert_eq!(peer.events(), [], "below {chroot}");
+        peer.notify(1, &of_server("/a/b"));
+        assert!(
+            matches!(&peer.events()[..], [Event::Fired { ticket, event, .. }] if *ticket == watch && event.path.as_str() == "/a/b")
+        );
+    }
 }
 
 #[test]
@@ -796,7 +873,8 @@ fn limits_are_errors_that_name_them() {
     ) = (100, 2, 1000);
     config.max_in_flight = 1;
     let mut peer = Peer::with(config);
-    let error = peer.session.submit(&sync(&"x".repeat(200))).unwrap_err();
+    let long = format!("/{}", "x".repeat(199));
+    let error = peer.session.submit(&sync(&long)).unwrap_err();
     assert_eq!(
         error.to_string(),
         "a request of 212 bytes exceeds the limit of 100; raise it together with jute.maxbuffer of the servers"
@@ -868,9 +946,9 @@ fn a_session_with_a_chroot_speaks_of_other_paths_than_its_server() {
     config.chroot = "/app".parse().unwrap();
     let mut peer = Peer::with(config);
     peer.connect();
-    let refused = peer.session.submit(&sync("le"));
-    let path = "le".to_owned();
-    assert_eq!(refused, Err(SubmitError::InvalidPath { path }));
+    // The server would add its number to the name of the chroot.
+    let number = create("/", CreateMode::PersistentSequential);
+    assert_eq!(peer.session.submit(&number), Err(SubmitError::NoName));
     let watch = peer.submit(&get("/a"));
     let sent = peer.sent();
     assert_eq!(sent[0].body[..], b"\0\0\0\x06/app/a\x01"[..]);
@@ -883,18 +961,12 @@ fn a_session_with_a_chroot_speaks_of_other_paths_than_its_server() {
         "once prefixed"
     );
     peer.notify(3, "/app/a");
-    let fired = |event: &Event| matches!(event, Event::Fired { ticket, event, .. } if *ticket == watch && event.path == "/a");
+    let fired = |event: &Event| matches!(event, Event::Fired { ticket, event, .. } if *ticket == watch && event.path.as_str() == "/a");
     assert!(peer.events().iter().any(fired));
-    let new = crate::proto::NewNode {
-        path: "/b".to_owned(),
-        data: Bytes::new(),
-        acl: Vec::new(),
-        mode: crate::proto::CreateMode::Persistent,
-    };
-    let create = peer.submit(&Request::Create(new));
+    let create = peer.submit(&create("/b", CreateMode::Persistent));
     peer.sent();
     peer.reply(2, 0, b"\0\0\0\x06/app/b");
-    let path = "/b".to_owned();
+    let path = path("/b");
     let reply = Reply::Created { path, stat: None };
     let done = |event: &Event| matches!(event, Event::Answered(of, Outcome::Done { reply: got, .. }) if *of == create && *got == reply);
     assert!(peer.events().iter().any(done));
@@ -914,7 +986,7 @@ fn a_watch_of_the_configuration_is_one_of_the_ensemble() {
     peer.cut();
     assert_eq!(peer.connect()[0].body[12..33], path[..], "it is set again");
     peer.notify(3, "/zookeeper/config");
-    let fired = |event: &Event| matches!(event, Event::Fired { ticket, event, .. } if *ticket == watch && event.path == "/zookeeper/config");
+    let fired = |event: &Event| matches!(event, Event::Fired { ticket, event, .. } if *ticket == watch && event.path.as_str() == "/zookeeper/config");
     assert!(peer.events().iter().any(fired));
 }
 

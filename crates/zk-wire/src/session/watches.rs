@@ -5,20 +5,21 @@
 use std::collections::BTreeMap;
 
 use super::Ticket;
+use crate::path::NodePath;
 use crate::proto::{Request, WatchEventKind, WatchKind, WatchLists};
 
 /// The watches that the server has set for this session.
 #[derive(Debug, Default)]
 pub(super) struct Watches {
     /// The requests that have set each watch.
-    by_path: BTreeMap<String, BTreeMap<WatchKind, Vec<Ticket>>>,
-    paths: BTreeMap<Ticket, (String, WatchKind)>,
+    by_path: BTreeMap<NodePath, BTreeMap<WatchKind, Vec<Ticket>>>,
+    paths: BTreeMap<Ticket, (NodePath, WatchKind)>,
     recursive: usize,
 }
 
 impl Watches {
     /// Adds the watch that a request has set.
-    pub(super) fn add(&mut self, ticket: Ticket, path: String, kind: WatchKind) {
+    pub(super) fn add(&mut self, ticket: Ticket, path: NodePath, kind: WatchKind) {
         let kinds = self.by_path.entry(path.clone()).or_default();
         kinds.entry(kind).or_default().push(ticket);
         self.recursive += usize::from(kind == WatchKind::PersistentRecursive);
@@ -30,7 +31,7 @@ impl Watches {
     }
 
     /// Returns the watches that an event concerns. Those that fire once are gone then.
-    pub(super) fn fire(&mut self, path: &str, event: WatchEventKind) -> Vec<Ticket> {
+    pub(super) fn fire(&mut self, path: &NodePath, event: WatchEventKind) -> Vec<Ticket> {
         let mut fired = Vec::new();
         if let Some(kinds) = self.by_path.get_mut(path) {
             for kind in fired_by(event) {
@@ -45,8 +46,8 @@ impl Watches {
             }
         }
         if self.recursive > 0 && event != WatchEventKind::ChildrenChanged {
-            for ancestor in ancestors(path) {
-                let kinds = self.by_path.get(ancestor);
+            for watched in ancestors(path.as_str()) {
+                let kinds = self.by_path.get(watched);
                 let tickets = kinds.and_then(|kinds| kinds.get(&WatchKind::PersistentRecursive));
                 fired.extend(tickets.into_iter().flatten());
             }
@@ -90,11 +91,11 @@ impl Watches {
         let mut bytes = 0;
         for (path, kinds) in &self.by_path {
             for kind in kinds.keys() {
-                if bytes > 0 && bytes + path.len() > limit {
+                if bytes > 0 && bytes + path.as_str().len() > limit {
                     parts.push(std::mem::take(&mut part));
                     bytes = 0;
                 }
-                bytes += path.len();
+                bytes += path.as_str().len();
                 let list = match kind {
                     WatchKind::Data => &mut part.data,
                     WatchKind::Exist => &mut part.exist,
@@ -147,16 +148,20 @@ fn ancestors(path: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
 
+    fn path(text: &str) -> NodePath {
+        text.parse().unwrap()
+    }
+
     fn watches(all: &[(u64, &str, WatchKind)]) -> Watches {
         let mut watches = Watches::default();
-        for (ticket, path, kind) in all {
-            watches.add(Ticket(*ticket), (*path).to_owned(), *kind);
+        for (ticket, at, kind) in all {
+            watches.add(Ticket(*ticket), path(at), *kind);
         }
         watches
     }
 
-    fn fire(watches: &mut Watches, path: &str, event: WatchEventKind) -> Vec<u64> {
-        let fired = watches.fire(path, event);
+    fn fire(watches: &mut Watches, at: &str, event: WatchEventKind) -> Vec<u64> {
+        let fired = watches.fire(&path(at), event);
         fired.into_iter().map(|Ticket(ticket)| ticket).collect()
     }
 
@@ -207,7 +212,7 @@ mod tests {
     fn the_last_watch_of_a_path_is_removed_from_the_server() {
         let removal = |kind| {
             Some(Request::RemoveWatches {
-                path: "/a".to_owned(),
+                path: path("/a"),
                 kind,
             })
         };
@@ -226,7 +231,7 @@ mod tests {
         ] {
             let mut watches = watches(&[(1, "/a", kind)]);
             for (ticket, other) in (2..).zip(others) {
-                watches.add(Ticket(ticket), "/a".to_owned(), *other);
+                watches.add(Ticket(ticket), path("/a"), *other);
             }
             assert_eq!(
                 watches.forget(Ticket(1)),
@@ -241,12 +246,9 @@ mod tests {
     fn lists_hold_every_watch_once_and_keep_the_limit() {
         let mut watches = watches(&ALL);
         for ticket in 10..1000 {
-            watches.add(Ticket(ticket), format!("/{ticket:099}"), WatchKind::Data);
-            watches.add(
-                Ticket(ticket + 1000),
-                format!("/{ticket:099}"),
-                WatchKind::Data,
-            );
+            let path = path(&format!("/{ticket:099}"));
+            watches.add(Ticket(ticket), path.clone(), WatchKind::Data);
+            watches.add(Ticket(ticket + 1000), path, WatchKind::Data);
         }
         let parts = watches.lists(1000);
         assert_eq!(parts.len(), 100);
@@ -260,7 +262,8 @@ mod tests {
                 part.recursive,
             ];
             let part = lists.concat();
-            assert!(part.iter().map(String::len).sum::<usize>() <= 1000);
+            let bytes: usize = part.iter().map(|path| path.as_str().len()).sum();
+            assert!(bytes <= 1000);
             paths.extend(part);
         }
         assert_eq!(paths.len(), 995);

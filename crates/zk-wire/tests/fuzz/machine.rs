@@ -11,6 +11,7 @@
 //!   neither breaks a connection;
 //! - with a chroot, the server is sent other paths than the program names, and a new node outside of it makes its reply
 //!   unreadable;
+//! - a path that no request can name makes its reply unreadable, and no watch reports it;
 //! - each connection begins with the session's id, its credentials and exactly the watches that are set;
 //! - what waits, and what is received and not complete, is within the limits;
 //! - the session never wants to be woken at a moment that has passed, and nothing happens after its end.
@@ -23,12 +24,13 @@ use bytes::{Bytes, BytesMut};
 use zk_wire::proto::{ReplyShape, Xid};
 use zk_wire::session::{Event, Outcome, Session, Ticket};
 use zk_wire::{
-    AclEntry, CreateMode, Credentials, ErrorCode, Host, Loss, MultiOp, MultiResult, NewNode, Reply,
-    Request, Server, SessionEnd, SubmitError, WatchEvent, WatchEventKind, WatchKind,
+    Acl, CreateMode, Credentials, ErrorCode, Host, Loss, MultiOp, NewNode, NodeData, NodePath,
+    Reply, Request, Server, SessionEnd, SubmitError, WatchEvent, WatchEventKind, WatchKind,
 };
 
+use crate::meaning;
 use crate::program::{Answer, Grant, Program, Step, What};
-use crate::replies;
+use crate::replies::{self, Body, Created, Part};
 
 /// Runs a program to its end, and the session to its own.
 pub(crate) fn check(program: &Program) {
@@ -176,7 +178,8 @@ enum Meaning {
         result: Result<Reply, ErrorCode>,
         is_malformed: bool,
     },
-    Notification(WatchEvent),
+    /// `None` if it is of no node that a watch can be at.
+    Notification(Option<WatchEvent>),
 }
 
 impl Run<'_> {
@@ -427,31 +430,27 @@ impl Run<'_> {
         }
     }
 
-    /// Returns what the server sends so that the session makes this reply of it, and whether a new node is elsewhere.
-    /// Paths of this session's ephemeral nodes that are elsewhere are removed from the reply.
-    fn outer_reply(&self, reply: &mut Reply) -> (Reply, bool) {
-        let mut sent = reply.clone();
-        let mut created = Vec::new();
-        match &mut sent {
-            Reply::Created { path, .. } => created.push(path),
-            Reply::Multi(Ok(results)) => created.extend(results.iter_mut().filter_map(path_of)),
-            Reply::Paths(paths) => {
-                for path in paths {
-                    *path = self.outer(path);
-                }
-            }
-            _ => {}
-        }
-        let is_root = self.outer("/") == "/";
-        let mut is_elsewhere = false;
-        for path in created {
-            is_elsewhere |= !is_root && !path.starts_with('/');
+    /// Returns what the server sends so that the session makes this reply of it, and what it makes: `None` if a new node
+    /// is elsewhere, or a path is none. Paths of this session's ephemeral nodes that are elsewhere are left out.
+    fn outer_body(&self, mut body: Body) -> (Body, Option<Reply>) {
+        let mut sent = body.clone();
+        for path in new_paths(&mut sent) {
             *path = self.outer(path);
         }
-        if let Reply::Paths(paths) = reply {
-            paths.retain(|path| is_root || path.starts_with('/'));
+        if let Body::Paths(paths) = &mut sent {
+            for path in paths {
+                *path = self.outer(path);
+            }
         }
-        (sent, is_elsewhere)
+        let is_root = self.outer("/") == "/";
+        let is_inside = |path: &String| is_root || path.starts_with('/');
+        if let Body::Paths(paths) = &mut body {
+            paths.retain(is_inside);
+        }
+        let are_inside = new_paths(&mut body).into_iter().all(|path| is_inside(path));
+        let is_readable = are_inside && meaning::reply(&sent).is_ok();
+        let made = meaning::reply(&body).ok().filter(|_| is_readable);
+        (sent, made)
     }
 
     fn cancel(&mut self, at: usize) {
@@ -734,13 +733,15 @@ impl Run<'_> {
         let Some(to) = connection.unanswered.remove(at) else {
             return;
         };
-        let reply = replies::draw(to.shape, &mut Unstructured::new(seed));
-        let mut reply = reply.unwrap_or_else(|_| {
+        let drawn = replies::draw(to.shape, &mut Unstructured::new(seed));
+        let drawn = drawn.unwrap_or_else(|_| {
             let zeros = [0; 128];
             replies::draw(to.shape, &mut Unstructured::new(&zeros)).expect("zeros suffice")
         });
-        let (sent, mut is_malformed) = self.outer_reply(&mut reply);
-        let mut body = replies::body(&sent);
+        let (sent, reply) = self.outer_body(drawn);
+        let mut is_malformed = reply.is_none();
+        let reply = reply.unwrap_or(Reply::Empty);
+        let mut body = sent.encode();
         let (mut xid, mut code) = (to.xid, 0);
         match how {
             Answer::Refused(refusal) => {
@@ -776,17 +777,18 @@ impl Run<'_> {
         if !is_granted {
             return;
         }
-        let event = WatchEvent {
-            path: path.to_owned(),
-            kind: match kind {
-                1 => Some(WatchEventKind::Created),
-                2 => Some(WatchEventKind::Deleted),
-                3 => Some(WatchEventKind::DataChanged),
-                4 => Some(WatchEventKind::ChildrenChanged),
-                _ => None,
-            },
-            zxid: None,
+        let kind_of_event = match kind {
+            1 => Some(WatchEventKind::Created),
+            2 => Some(WatchEventKind::Deleted),
+            3 => Some(WatchEventKind::DataChanged),
+            4 => Some(WatchEventKind::ChildrenChanged),
+            _ => None,
         };
+        let event = NodePath::parse(path).ok().map(|path| WatchEvent {
+            path,
+            kind: kind_of_event,
+            zxid: None,
+        });
         self.send(
             &replies::notification(kind, &self.outer(path)),
             Meaning::Notification(event),
@@ -887,10 +889,11 @@ impl Run<'_> {
                 connection.unset_watches = watches;
                 is_resumed && !timeout.is_zero()
             }
-            Meaning::Notification(event) => {
+            Meaning::Notification(None) => true,
+            Meaning::Notification(Some(event)) => {
                 let fired = event
                     .kind
-                    .map(|kind| self.fire(&event.path, kind, is_garbled));
+                    .map(|kind| self.fire(event.path.as_str(), kind, is_garbled));
                 if let Some(tickets) = fired.filter(|tickets| !tickets.is_empty()) {
                     self.predicted.push_back(Predicted::Fired(tickets, event));
                 }
@@ -1019,9 +1022,10 @@ fn servers_of(host: &Host) -> impl Iterator<Item = Server> {
 }
 
 /// Returns a request; those without a watch differ by their number.
-fn request(what: What, path: &str, number: usize) -> Request {
-    let (watched, watch) = (path.to_owned(), true);
-    let path = format!("{}/{number}", path.trim_end_matches('/'));
+fn request(what: What, at: &str, number: usize) -> Request {
+    let (watched, watch) = (node_path(at), true);
+    let numbered = format!("{}/{number}", at.trim_end_matches('/'));
+    let path = node_path(&numbered);
     match what {
         What::Sync => Request::Sync { path },
         What::Set(len) => Request::SetData {
@@ -1031,8 +1035,8 @@ fn request(what: What, path: &str, number: usize) -> Request {
         },
         What::Create => Request::Create2(NewNode {
             path,
-            data: Bytes::new(),
-            acl: vec![AclEntry::open()],
+            data: NodeData::default(),
+            acl: Acl::open(),
             mode: CreateMode::Persistent,
         }),
         What::Multi => Request::Multi(vec![MultiOp::Delete {
@@ -1059,33 +1063,45 @@ fn request(what: What, path: &str, number: usize) -> Request {
             scheme: "digest".to_owned(),
             data: format!("user{number}").into(),
         }),
-        What::Ephemerals => Request::GetEphemerals { prefix: path },
+        What::Ephemerals => Request::GetEphemerals { prefix: numbered },
     }
 }
 
-fn path_of(result: &mut MultiResult) -> Option<&mut String> {
-    match result {
-        MultiResult::Created { path, .. } => Some(path),
-        _ => None,
+fn node_path(text: &str) -> NodePath {
+    text.parse().expect("it is a path")
+}
+
+/// Returns the paths of the new nodes in a reply.
+fn new_paths(body: &mut Body) -> Vec<&mut String> {
+    match body {
+        Body::Created(Created { path, .. }) => vec![path],
+        Body::Multi(Ok(parts)) => parts.iter_mut().filter_map(new_path).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn new_path(part: &mut Part) -> Option<&mut String> {
+    match part {
+        Part::Created(Created { path, .. }) => Some(path),
+        Part::Deleted | Part::Set(_) | Part::Checked => None,
     }
 }
 
 fn watch_of(request: &Request) -> Option<(String, WatchKind)> {
-    match request {
-        Request::Exists { path, .. } | Request::GetData { path, .. } => {
-            Some((path.clone(), WatchKind::Data))
-        }
-        Request::GetChildren { path, .. } => Some((path.clone(), WatchKind::Child)),
+    let (path, kind) = match request {
+        Request::Exists { path, .. } | Request::GetData { path, .. } => (path, WatchKind::Data),
+        Request::GetChildren { path, .. } => (path, WatchKind::Child),
         Request::AddWatch {
             path,
             recursive: false,
-        } => Some((path.clone(), WatchKind::Persistent)),
+        } => (path, WatchKind::Persistent),
         Request::AddWatch {
             path,
             recursive: true,
-        } => Some((path.clone(), WatchKind::PersistentRecursive)),
-        _ => None,
-    }
+        } => (path, WatchKind::PersistentRecursive),
+        _ => return None,
+    };
+    Some((path.to_string(), kind))
 }
 
 const fn is_persistent(kind: WatchKind) -> bool {

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 mod decoders;
 mod frames;
 mod machine;
+mod meaning;
 mod program;
 mod replies;
 #[cfg(feature = "digest-md5")]

@@ -3,9 +3,7 @@
 use arbitrary::{Result, Unstructured};
 use bytes::Bytes;
 use zk_wire::proto::ReplyShape;
-use zk_wire::{
-    AclEntry, ErrorCode, Identity, MultiRefusal, MultiResult, ReadResult, Reply, SaslToken, Stat,
-};
+use zk_wire::{ErrorCode, Identity, MultiRefusal, SaslToken};
 
 /// Every shape of a reply.
 pub(crate) const SHAPES: [ReplyShape; 14] = [
@@ -25,25 +23,96 @@ pub(crate) const SHAPES: [ReplyShape; 14] = [
     ReplyShape::Token,
 ];
 
+/// What follows the header of a reply, with the numbers and texts that are sent, whatever they stand for.
+#[derive(Debug, Clone)]
+pub(crate) enum Body {
+    Empty,
+    Created(Created),
+    Stat(SentStat),
+    Data {
+        data: Bytes,
+        stat: SentStat,
+    },
+    Acl {
+        acl: Vec<SentRule>,
+        stat: SentStat,
+    },
+    Children {
+        names: Vec<String>,
+        stat: Option<SentStat>,
+    },
+    Multi(std::result::Result<Vec<Part>, MultiRefusal>),
+    MultiRead(Vec<std::result::Result<Read, ErrorCode>>),
+    Paths(Vec<String>),
+    Count(i32),
+    Identities(Vec<Identity>),
+    Token(SaslToken),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Created {
+    pub(crate) path: String,
+    pub(crate) stat: Option<SentStat>,
+}
+
+/// The result of one operation of a transaction.
+#[derive(Debug, Clone)]
+pub(crate) enum Part {
+    Created(Created),
+    Deleted,
+    Set(SentStat),
+    Checked,
+}
+
+/// The result of one of several reads.
+#[derive(Debug, Clone)]
+pub(crate) enum Read {
+    Data { data: Bytes, stat: SentStat },
+    Children(Vec<String>),
+}
+
+/// An access rule.
+#[derive(Debug, Clone)]
+pub(crate) struct SentRule {
+    pub(crate) permissions: i32,
+    pub(crate) scheme: String,
+    pub(crate) id: String,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SentStat {
+    pub(crate) czxid: i64,
+    pub(crate) mzxid: i64,
+    pub(crate) ctime: i64,
+    pub(crate) mtime: i64,
+    pub(crate) version: i32,
+    pub(crate) cversion: i32,
+    pub(crate) aversion: i32,
+    pub(crate) ephemeral_owner: i64,
+    pub(crate) data_length: i32,
+    pub(crate) num_children: i32,
+    pub(crate) pzxid: i64,
+}
+
 /// Draws a reply of a shape.
-pub(crate) fn draw(shape: ReplyShape, from: &mut Unstructured<'_>) -> Result<Reply> {
+pub(crate) fn draw(shape: ReplyShape, from: &mut Unstructured<'_>) -> Result<Body> {
     Ok(match shape {
-        ReplyShape::Path => Reply::Created {
-            path: text(from)?,
+        ReplyShape::Path => Body::Created(Created {
+            path: path(from)?,
             stat: None,
-        },
-        ReplyShape::PathAndStat => Reply::Created {
-            path: text(from)?,
+        }),
+        ReplyShape::PathAndStat => Body::Created(Created {
+            path: path(from)?,
             stat: Some(stat(from)?),
-        },
-        ReplyShape::Stat => Reply::Stat(stat(from)?),
-        ReplyShape::Data => Reply::Data {
+        }),
+        ReplyShape::Stat => Body::Stat(stat(from)?),
+        ReplyShape::Data => Body::Data {
             data: data(from)?,
             stat: stat(from)?,
         },
-        ReplyShape::Acl => Reply::Acl {
+        ReplyShape::Acl => Body::Acl {
             acl: list(from, |from| {
-                Ok(AclEntry {
+                Ok(SentRule {
                     permissions: from.arbitrary()?,
                     scheme: text(from)?,
                     id: text(from)?,
@@ -51,143 +120,141 @@ pub(crate) fn draw(shape: ReplyShape, from: &mut Unstructured<'_>) -> Result<Rep
             })?,
             stat: stat(from)?,
         },
-        ReplyShape::Children => Reply::Children {
+        ReplyShape::Children => Body::Children {
             names: list(from, text)?,
             stat: None,
         },
-        ReplyShape::ChildrenAndStat => Reply::Children {
+        ReplyShape::ChildrenAndStat => Body::Children {
             names: list(from, text)?,
             stat: Some(stat(from)?),
         },
-        ReplyShape::Multi if from.ratio(1, 3)? => Reply::Multi(Err(MultiRefusal {
+        ReplyShape::Multi if from.ratio(1, 3)? => Body::Multi(Err(MultiRefusal {
             index: usize::from(from.arbitrary::<u8>()? % 4),
             code: code(from)?,
         })),
-        ReplyShape::Multi => Reply::Multi(Ok(list(from, |from| {
-            Ok(match from.int_in_range(0..=4)? {
-                0 => MultiResult::Created {
-                    path: text(from)?,
-                    stat: None,
-                },
-                1 => MultiResult::Created {
-                    path: text(from)?,
-                    // One without a transaction was not filled in, and counts as none.
-                    stat: Some(Stat {
-                        czxid: i64::from(from.arbitrary::<u8>()?) + 1,
-                        ..stat(from)?
-                    }),
-                },
-                2 => MultiResult::Deleted,
-                3 => MultiResult::Set(stat(from)?),
-                _ => MultiResult::Checked,
-            })
-        })?)),
-        ReplyShape::MultiRead => Reply::MultiRead(list(from, |from| {
+        ReplyShape::Multi => Body::Multi(Ok(list(from, part)?)),
+        ReplyShape::MultiRead => Body::MultiRead(list(from, |from| {
             Ok(match from.int_in_range(0..=2)? {
-                0 => Ok(ReadResult::Data {
+                0 => Ok(Read::Data {
                     data: data(from)?,
                     stat: stat(from)?,
                 }),
-                1 => Ok(ReadResult::Children(list(from, text)?)),
+                1 => Ok(Read::Children(list(from, text)?)),
                 _ => Err(code(from)?),
             })
         })?),
-        ReplyShape::Paths => Reply::Paths(list(from, text)?),
-        ReplyShape::Count => Reply::Count(from.arbitrary()?),
-        ReplyShape::Identities => Reply::Identities(list(from, |from| {
+        ReplyShape::Paths => Body::Paths(list(from, path)?),
+        ReplyShape::Count => Body::Count(from.arbitrary()?),
+        ReplyShape::Identities => Body::Identities(list(from, |from| {
             Ok(Identity {
                 scheme: text(from)?,
                 name: text(from)?,
             })
         })?),
-        ReplyShape::Token => Reply::Token(SaslToken(data(from)?)),
-        _ => Reply::Empty,
+        ReplyShape::Token => Body::Token(SaslToken(data(from)?)),
+        _ => Body::Empty,
     })
 }
 
-/// Encodes what follows the header of a reply.
-pub(crate) fn body(reply: &Reply) -> Vec<u8> {
-    let mut to = Writer::default();
-    match reply {
-        Reply::Empty => {}
-        Reply::Created { path, stat } => {
-            to.bytes(path.as_bytes()).stat(stat.as_ref());
-        }
-        Reply::Stat(stat) => {
-            to.stat(Some(stat));
-        }
-        Reply::Data { data, stat } => {
-            to.bytes(data).stat(Some(stat));
-        }
-        Reply::Acl { acl, stat } => {
-            to.len(acl.len());
-            for entry in acl {
-                to.int(entry.permissions).bytes(entry.scheme.as_bytes());
-                to.bytes(entry.id.as_bytes());
+fn part(from: &mut Unstructured<'_>) -> Result<Part> {
+    Ok(match from.int_in_range(0..=4)? {
+        0 => Part::Created(Created {
+            path: path(from)?,
+            stat: None,
+        }),
+        1 => Part::Created(Created {
+            path: path(from)?,
+            // One without a transaction was not filled in, and counts as none.
+            stat: Some(SentStat {
+                czxid: i64::from(from.arbitrary::<u8>()?) + 1,
+                ..stat(from)?
+            }),
+        }),
+        2 => Part::Deleted,
+        3 => Part::Set(stat(from)?),
+        _ => Part::Checked,
+    })
+}
+
+impl Body {
+    /// Encodes it.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut to = Writer::default();
+        match self {
+            Self::Empty => {}
+            Self::Created(Created { path, stat }) => {
+                to.bytes(path.as_bytes()).stat(stat.as_ref());
             }
-            to.stat(Some(stat));
-        }
-        Reply::Children { names, stat } => {
-            to.texts(names).stat(stat.as_ref());
-        }
-        Reply::Multi(Ok(results)) => {
-            for result in results {
-                match result {
-                    MultiResult::Created { path, stat: None } => {
-                        to.part(1).bytes(path.as_bytes());
-                    }
-                    MultiResult::Created { path, stat } => {
-                        to.part(15).bytes(path.as_bytes()).stat(stat.as_ref());
-                    }
-                    MultiResult::Deleted => {
-                        to.part(2);
-                    }
-                    MultiResult::Set(stat) => {
-                        to.part(5).stat(Some(stat));
-                    }
-                    MultiResult::Checked => {
-                        to.part(13);
-                    }
+            Self::Stat(stat) => {
+                to.stat(Some(stat));
+            }
+            Self::Data { data, stat } => {
+                to.bytes(data).stat(Some(stat));
+            }
+            Self::Acl { acl, stat } => {
+                to.len(acl.len());
+                for rule in acl {
+                    to.int(rule.permissions).bytes(rule.scheme.as_bytes());
+                    to.bytes(rule.id.as_bytes());
+                }
+                to.stat(Some(stat));
+            }
+            Self::Children { names, stat } => {
+                to.texts(names).stat(stat.as_ref());
+            }
+            Self::Multi(Ok(parts)) => {
+                for part in parts {
+                    match part {
+                        Part::Created(Created { path, stat: None }) => {
+                            to.part(1).bytes(path.as_bytes())
+                        }
+                        Part::Created(Created { path, stat }) => {
+                            to.part(15).bytes(path.as_bytes()).stat(stat.as_ref())
+                        }
+                        Part::Deleted => to.part(2),
+                        Part::Set(stat) => to.part(5).stat(Some(stat)),
+                        Part::Checked => to.part(13),
+                    };
+                }
+                to.end();
+            }
+            Self::Multi(Err(refusal)) => {
+                for _ in 0..refusal.index {
+                    to.part(-1).int(0);
+                }
+                to.part(-1).int(refusal.code.code());
+                to.part(-1).int(-2);
+                to.end();
+            }
+            Self::MultiRead(reads) => {
+                for read in reads {
+                    match read {
+                        Ok(Read::Data { data, stat }) => to.part(4).bytes(data).stat(Some(stat)),
+                        Ok(Read::Children(names)) => to.part(8).texts(names),
+                        Err(code) => to.part(-1).int(code.code()),
+                    };
+                }
+                to.end();
+            }
+            Self::Paths(paths) => {
+                to.texts(paths);
+            }
+            Self::Count(count) => {
+                to.int(*count);
+            }
+            Self::Identities(identities) => {
+                to.len(identities.len());
+                for identity in identities {
+                    to.bytes(identity.scheme.as_bytes());
+                    to.bytes(identity.name.as_bytes());
                 }
             }
-            to.end();
-        }
-        Reply::Multi(Err(refusal)) => {
-            for _ in 0..refusal.index {
-                to.part(-1).int(0);
-            }
-            to.part(-1).int(refusal.code.code());
-            to.part(-1).int(-2);
-            to.end();
-        }
-        Reply::MultiRead(results) => {
-            for result in results {
-                match result {
-                    Ok(ReadResult::Data { data, stat }) => to.part(4).bytes(data).stat(Some(stat)),
-                    Ok(ReadResult::Children(names)) => to.part(8).texts(names),
-                    Err(code) => to.part(-1).int(code.code()),
-                };
-            }
-            to.end();
-        }
-        Reply::Paths(paths) => {
-            to.texts(paths);
-        }
-        Reply::Count(count) => {
-            to.int(*count);
-        }
-        Reply::Identities(identities) => {
-            to.len(identities.len());
-            for identity in identities {
-                to.bytes(identity.scheme.as_bytes());
-                to.bytes(identity.name.as_bytes());
+            Self::Token(token) => {
+                to.bytes(&token.0);
             }
         }
-        Reply::Token(token) => {
-            to.bytes(&token.0);
-        }
+        to.0
     }
-    to.0
 }
 
 /// Encodes the payload of a reply's frame.
@@ -259,7 +326,7 @@ impl Writer {
         self
     }
 
-    fn stat(&mut self, stat: Option<&Stat>) -> &mut Self {
+    fn stat(&mut self, stat: Option<&SentStat>) -> &mut Self {
         let Some(stat) = stat else { return self };
         self.long(stat.czxid).long(stat.mzxid);
         self.long(stat.ctime).long(stat.mtime);
@@ -282,8 +349,8 @@ impl Writer {
     }
 }
 
-fn stat(from: &mut Unstructured<'_>) -> Result<Stat> {
-    Ok(Stat {
+fn stat(from: &mut Unstructured<'_>) -> Result<SentStat> {
+    Ok(SentStat {
         czxid: from.arbitrary()?,
         mzxid: from.arbitrary()?,
         ctime: from.arbitrary()?,
@@ -303,6 +370,19 @@ fn data(from: &mut Unstructured<'_>) -> Result<Bytes> {
     from.bytes(len).map(Bytes::copy_from_slice)
 }
 
+/// Draws the path of a node, or what is none.
+pub(crate) fn path(from: &mut Unstructured<'_>) -> Result<String> {
+    if from.ratio(1, 8)? {
+        return text(from);
+    }
+    let names = from.int_in_range(0..=3)?;
+    let names = (0..names).map(|_| from.choose(&NAMES).copied());
+    let path = format!("/{}", names.collect::<Result<Vec<_>>>()?.join("/"));
+    // Behind a chroot, it is the name of another node.
+    let is_relative = from.ratio(1, 8)?;
+    Ok(path[usize::from(is_relative)..].to_owned())
+}
+
 fn text(from: &mut Unstructured<'_>) -> Result<String> {
     let bytes = data(from)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -320,3 +400,5 @@ fn list<T>(
     let len = from.int_in_range(0..=5)?;
     (0..len).map(|_| item(from)).collect()
 }
+
+const NAMES: [&str; 8] = ["a", "b", "n-0000000001", "app", "le", ".a", "é", "日本"];

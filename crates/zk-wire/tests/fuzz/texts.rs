@@ -2,7 +2,7 @@
 
 use arbitrary::{Result, Unstructured};
 use zk_wire::sasl::{DigestMd5, Mechanism as _, Step};
-use zk_wire::{Chroot, ConnectString, Host};
+use zk_wire::{ConnectString, Host, NodePath};
 
 /// Two tokens of a server, one after the other; each is also read as any other text.
 #[derive(Debug)]
@@ -34,8 +34,8 @@ fn part(from: &mut Unstructured<'_>) -> Result<Vec<u8>> {
 pub(crate) fn check(input: &Input) {
     for token in &input.tokens {
         let text = String::from_utf8_lossy(token);
-        if let Ok(chroot) = text.parse::<Chroot>() {
-            assert_eq!(chroot.to_string(), text);
+        if let Ok(path) = text.parse::<NodePath>() {
+            assert_eq!(path.to_string(), text);
         }
         if let Ok(servers) = text.parse::<ConnectString>() {
             assert_eq!(servers.to_string().parse(), Ok(servers), "{text}");

@@ -11,16 +11,14 @@ use zk_wire::{
     SessionEnd, SubmitError, WatchEventKind,
 };
 
-use crate::{connect, epoch_after, expected, hosts, node, request, start};
+use crate::{connect, epoch_after, expected, hosts, node, path, request, start};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_server_serves_within_100_ms_after_a_cut() {
     let ensemble = start(3, true).await;
     let proxy = ensemble.proxy().expect("it has a proxy");
     let client = connect(&ensemble, Duration::from_secs(10)).await;
-    let sync = Request::Sync {
-        path: "/".to_owned(),
-    };
+    let sync = Request::Sync { path: path("/") };
     let mut fastest = Duration::MAX;
     let mut epoch = 1;
     for _ in 0..20 {
@@ -43,9 +41,7 @@ async fn a_server_that_is_down_is_dialed_again_and_again() {
     let ensemble = start(1, true).await;
     let proxy = ensemble.proxy().expect("it has a proxy");
     let client = connect(&ensemble, Duration::from_secs(60)).await;
-    let sync = Request::Sync {
-        path: "/".to_owned(),
-    };
+    let sync = Request::Sync { path: path("/") };
     for epoch in 1..4 {
         proxy
             .route(Clients::All, Route::Refuse)
@@ -115,7 +111,7 @@ async fn no_client_waits_for_the_answer_that_a_restarted_server_owes() {
             let client = client.clone();
             waits.spawn(async move {
                 epoch_after(&client, epoch).await;
-                let path = "/".to_owned();
+                let path = path("/");
                 let sync = request(&client, Request::Sync { path }).await;
                 sync.expect("the new connection serves");
                 back.elapsed()
@@ -197,8 +193,11 @@ async fn messages_beyond_the_limits_have_errors_of_their_own() {
     request(&client, Request::Create(large))
         .await
         .expect("servers accept this");
-    let (path, watch) = ("/large".to_owned(), false);
-    let error = request(&client, Request::GetData { path, watch }).await;
+    let get = Request::GetData {
+        path: path("/large"),
+        watch: false,
+    };
+    let error = request(&client, get).await;
     let error = error.expect_err("the reply is too long").kind;
     let too_long = DecodeError::TooLong {
         len: 3088,
@@ -209,9 +208,7 @@ async fn messages_beyond_the_limits_have_errors_of_their_own() {
         "{error}"
     );
     // The connection stays.
-    let sync = Request::Sync {
-        path: "/".to_owned(),
-    };
+    let sync = Request::Sync { path: path("/") };
     assert_eq!(request(&client, sync).await.expect("it is served").epoch, 1);
     client.close().await;
     ensemble.down().await.expect("the server goes down");
@@ -222,29 +219,31 @@ async fn a_million_bytes_of_watches_survive_a_reconnect() {
     let ensemble = start(1, true).await;
     let proxy = ensemble.proxy().expect("it has a proxy");
     let client = connect(&ensemble, Duration::from_secs(20)).await;
-    let path = |number: usize| format!("/{number:0>3999}");
+    let long_path = |number: usize| path(&format!("/{number:0>3999}"));
     let mut watches = Vec::new();
     for number in 0..263 {
-        let (path, watch) = (path(number), true);
+        let (path, watch) = (long_path(number), true);
         let missing = request(&client, Request::Exists { path, watch }).await;
         let missing = missing.expect_err("there is no node");
         watches.push(missing.watch.expect("it sets a watch"));
     }
     // As one request, this is more than a server accepts.
-    let bytes: usize = (0..263).map(|number| path(number).len()).sum();
+    let bytes = |number| long_path(number).as_str().len();
+    let bytes: usize = (0..263).map(bytes).sum();
     assert!(bytes > 1 << 20);
     for epoch in 1..3 {
         proxy.cut(Clients::All, Close::Rst).await;
         epoch_after(&client, epoch).await;
     }
     for (number, watch) in watches.iter_mut().enumerate() {
-        let create = Request::Create(node(&path(number), "", CreateMode::Persistent));
+        let path = long_path(number);
+        let create = Request::Create(node(path.as_str(), "", CreateMode::Persistent));
         request(&client, create).await.expect("the node is created");
         let event = expected("the creation", watch.next()).await;
         let event = event.expect("the watch fires");
         assert_eq!(
             (event.path, event.kind),
-            (path(number), Some(WatchEventKind::Created))
+            (path, Some(WatchEventKind::Created))
         );
     }
     let states = client.states();
@@ -268,7 +267,7 @@ async fn dropping_the_last_handle_closes_the_session() {
     )
     .await
     .expect("the node is created");
-    let (path, watch) = ("/e".to_owned(), true);
+    let (path, watch) = (path("/e"), true);
     let seen = request(&other, Request::Exists { path, watch })
         .await
         .expect("it is there");
@@ -295,7 +294,7 @@ fn calls_end_with_the_runtime_of_the_client() {
     let ours = tokio::runtime::Runtime::new().expect("a runtime starts");
     let caller = client.clone();
     let waiting = ours.spawn(async move {
-        let path = "/".to_owned();
+        let path = path("/");
         caller.request(&Request::Sync { path }).await
     });
     theirs.shutdown_background();

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use zk_fault_proxy::{Clients, Close};
 use zk_wire::{
-    AclEntry, CreateMode, Credentials, ErrorCode, Reply, Request, RequestErrorKind, SessionEnd,
+    Acl, CreateMode, Credentials, ErrorCode, Reply, Request, RequestErrorKind, SessionEnd,
 };
 
-use crate::{connect, epoch_after, expected, node, request, start};
+use crate::{connect, epoch_after, expected, node, path, request, start};
 
 fn credentials(scheme: &str, data: &'static str) -> Credentials {
     Credentials {
@@ -16,9 +16,9 @@ fn credentials(scheme: &str, data: &'static str) -> Credentials {
     }
 }
 
-fn get(path: &str) -> Request {
+fn get(at: &str) -> Request {
     Request::GetData {
-        path: path.to_owned(),
+        path: path(at),
         watch: false,
     }
 }
@@ -27,19 +27,14 @@ fn get(path: &str) -> Request {
 async fn added_credentials_hold_for_all_later_connections() {
     let ensemble = start(1, true).await;
     let client = connect(&ensemble, Duration::from_secs(10)).await;
-    // `auth` stands for all identities that the session has.
-    let of_all = || AclEntry {
-        scheme: "auth".to_owned(),
-        id: String::new(),
-        ..AclEntry::open()
-    };
     for (user, path) in [("ann:pw", "/ann"), ("bob:pw", "/bob")] {
         let added = client.add_auth(credentials("digest", user));
         expected("its acceptance", added)
             .await
             .expect("it is accepted");
         let mut own = node(path, "x", CreateMode::Persistent);
-        own.acl = vec![of_all()];
+        // It is of all identities that the session has.
+        own.acl = Acl::creator_only();
         request(&client, Request::Create(own))
             .await
             .expect("it is created");

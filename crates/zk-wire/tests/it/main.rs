@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_harness::Ensemble;
 use zk_wire::{
-    AclEntry, Answer, Client, Config, ConnectionState, CreateMode, Host, NewNode, Request,
+    Acl, Answer, Client, Config, ConnectionState, CreateMode, Host, NewNode, NodePath, Request,
     RequestError,
 };
 
@@ -68,12 +68,16 @@ async fn request(client: &Client, request: Request) -> Result<Answer, RequestErr
     expected("the answer to a request", client.request(&request)).await
 }
 
+fn path(text: &str) -> NodePath {
+    text.parse().expect("it is a path")
+}
+
 /// A node that everyone may do everything with.
-fn node(path: &str, data: &'static str, mode: CreateMode) -> NewNode {
+fn node(at: &str, data: &'static str, mode: CreateMode) -> NewNode {
     NewNode {
-        path: path.to_owned(),
-        data: Bytes::from_static(data.as_bytes()),
-        acl: vec![AclEntry::open()],
+        path: path(at),
+        data: Bytes::from_static(data.as_bytes()).into(),
+        acl: Acl::open(),
         mode,
     }
 }

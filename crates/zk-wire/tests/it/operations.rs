@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zk_wire::{
-    AclEntry, Client, CreateMode, Credentials, ErrorCode, MultiOp, MultiRead, MultiRefusal,
-    MultiResult, ReadResult, Reply, Request, RequestErrorKind, WatchEventKind, WatchKind,
+    Acl, Client, CreateMode, Credentials, ErrorCode, MultiOp, MultiRead, MultiRefusal, MultiResult,
+    NodeData, ReadResult, Reply, Request, RequestErrorKind, WatchEventKind, WatchKind,
 };
 
-use crate::{connect, expected, node, request, start};
+use crate::{connect, expected, node, path, request, start};
 
 async fn reply(client: &Client, sent: Request) -> Reply {
     let what = format!("{sent:?}");
@@ -23,10 +23,6 @@ async fn refusal(client: &Client, sent: Request) -> ErrorCode {
         Err(RequestErrorKind::Refused { code, .. }) => code,
         other => panic!("it is not refused: {other:?}"),
     }
-}
-
-fn path(path: &str) -> String {
-    path.to_owned()
 }
 
 #[tokio::test]
@@ -57,9 +53,10 @@ async fn every_operation_is_understood_by_a_server() {
             let Reply::Created { path, stat } = reply(&client, create).await else {
                 panic!("a create answers what it created");
             };
-            assert!(path.starts_with(&prefix), "{path}");
+            assert!(path.as_str().starts_with(&prefix), "{path}");
             let is_sequential = format!("{mode:?}").contains("Sequential");
-            assert_eq!(path.len() > prefix.len(), is_sequential, "{path}");
+            let is_longer = path.as_str().len() > prefix.len();
+            assert_eq!(is_longer, is_sequential, "{path}");
             if let Some(stat) = stat {
                 assert_eq!((stat.data_length, stat.version), (4, 0));
             }
@@ -69,7 +66,7 @@ async fn every_operation_is_understood_by_a_server() {
     }
     let exists = refusal(
         &client,
-        Request::Create(node(&created[0], "", CreateMode::Persistent)),
+        Request::Create(node(created[0].as_str(), "", CreateMode::Persistent)),
     );
     assert_eq!(exists.await, ErrorCode::NODE_EXISTS);
 
@@ -85,9 +82,10 @@ async fn every_operation_is_understood_by_a_server() {
         Request::Create2(node("/a/b", "", CreateMode::Persistent)),
     )
     .await;
+    let two = || NodeData::from(&b"two"[..]);
     let set = |version| Request::SetData {
         path: path("/a"),
-        data: Bytes::from_static(b"two"),
+        data: two(),
         version,
     };
     assert_eq!(refusal(&client, set(Some(7))).await, ErrorCode::BAD_VERSION);
@@ -99,15 +97,15 @@ async fn every_operation_is_understood_by_a_server() {
         path: a.clone(),
         watch: false,
     };
-    let data = Bytes::from_static(b"two");
+    let data = two();
     assert_eq!(reply(&client, get).await, Reply::Data { data, stat });
-    let exists = |path: &str| Request::Exists {
-        path: path.to_owned(),
+    let exists = |at: &str| Request::Exists {
+        path: path(at),
         watch: false,
     };
     assert_eq!(reply(&client, exists("/a")).await, Reply::Stat(stat));
     assert_eq!(refusal(&client, exists("/no")).await, ErrorCode::NO_NODE);
-    let (path_of_none, watch) = ("/no".to_owned(), true);
+    let (path_of_none, watch) = (path("/no"), true);
     let get_none = Request::GetData {
         path: path_of_none.clone(),
         watch,
@@ -123,7 +121,7 @@ async fn every_operation_is_understood_by_a_server() {
             .expect_err("there is no node");
         assert_eq!(error.watch.is_some(), sets_watch, "{request:?}");
     }
-    let (names, watch) = (vec![path("b")], false);
+    let (names, watch) = (vec!["b".to_owned()], false);
     let children = Request::GetChildren {
         path: a.clone(),
         watch,
@@ -140,11 +138,7 @@ async fn every_operation_is_understood_by_a_server() {
         reply(&client, children).await,
         Reply::Children { names, stat }
     );
-    let acl = vec![AclEntry {
-        permissions: 31,
-        scheme: path("world"),
-        id: path("anyone"),
-    }];
+    let acl = Acl::open();
     let set_acl = Request::SetAcl {
         path: a.clone(),
         acl: acl.clone(),
@@ -174,7 +168,7 @@ async fn every_operation_is_understood_by_a_server() {
             MultiOp::Create(node("/a/ttl", "", CreateMode::PersistentWithTtl(ttl))),
             MultiOp::SetData {
                 path: path("/a"),
-                data: Bytes::new(),
+                data: NodeData::default(),
                 version,
             },
             MultiOp::Delete {
@@ -191,7 +185,9 @@ async fn every_operation_is_understood_by_a_server() {
     };
     let created = |at: usize, with_stat| matches!(&results[at], MultiResult::Created { stat, .. } if stat.is_some() == with_stat);
     assert!(created(1, false) && created(2, true) && created(3, true) && created(4, true));
-    assert!(matches!(&results[2], MultiResult::Created { path, .. } if path == "/a/n-0000000002"));
+    assert!(
+        matches!(&results[2], MultiResult::Created { path, .. } if path.as_str() == "/a/n-0000000002")
+    );
     assert_eq!(
         (&results[0], &results[6]),
         (&MultiResult::Checked, &MultiResult::Deleted)
@@ -262,7 +258,7 @@ async fn every_operation_is_understood_by_a_server() {
     );
     for expected_path in ["/later", "/a/more"] {
         let event = expected("a creation", recursive.next()).await.unwrap();
-        assert_eq!(event.path, expected_path);
+        assert_eq!(event.path.as_str(), expected_path);
     }
     let check = |kind| Request::CheckWatches {
         path: path("/"),
@@ -278,7 +274,7 @@ async fn every_operation_is_understood_by_a_server() {
 
     // The session and the ensemble.
     let auth = Request::Auth(Credentials {
-        scheme: path("digest"),
+        scheme: "digest".to_owned(),
         data: Bytes::from_static(b"user:secret"),
     });
     assert_eq!(reply(&client, auth).await, Reply::Empty);
@@ -291,7 +287,7 @@ async fn every_operation_is_understood_by_a_server() {
             .any(|identity| identity.scheme == "digest" && identity.name == "user")
     );
     let ephemerals = Request::GetEphemerals {
-        prefix: path("/Ephemeral"),
+        prefix: "/Ephemeral".to_owned(),
     };
     let Reply::Paths(ephemerals) = reply(&client, ephemerals).await else {
         panic!("getEphemerals answers paths");
@@ -304,7 +300,7 @@ async fn every_operation_is_understood_by_a_server() {
     assert_eq!(below, 5);
     let reconfig = Request::Reconfig {
         joining: None,
-        leaving: Some(path("9")),
+        leaving: Some("9".to_owned()),
         new_members: None,
         version: None,
     };

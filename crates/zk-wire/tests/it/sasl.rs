@@ -7,11 +7,11 @@ use zk_fault_proxy::{Clients, Close};
 use zk_harness::{Ensemble, SaslDigest};
 use zk_wire::sasl::DigestMd5;
 use zk_wire::{
-    AclEntry, Client, Config, ConnectionState, CreateMode, ErrorCode, Identity, Loss, Reply,
-    Request, RequestErrorKind, SessionEnd,
+    Acl, AclEntry, Client, Config, ConnectionState, CreateMode, ErrorCode, Identity, Loss,
+    Permissions, Reply, Request, RequestErrorKind, SessionEnd,
 };
 
-use crate::{epoch_after, expected, hosts, node, request};
+use crate::{epoch_after, expected, hosts, node, path, request};
 
 const PASSWORD: &str = "it's,=;secret";
 
@@ -54,11 +54,7 @@ async fn a_password_is_proved_on_every_connection() {
         let client = Client::new(hosts(&ensemble), config(PASSWORD));
         connected(&client).await.expect("the password is right");
         let mut own = node("/own", "x", CreateMode::Ephemeral);
-        own.acl = vec![AclEntry {
-            scheme: "sasl".to_owned(),
-            id: "alice".to_owned(),
-            ..AclEntry::open()
-        }];
+        own.acl = Acl::new([AclEntry::new(Permissions::ALL, "sasl", "alice")]);
         request(&client, Request::Create(own))
             .await
             .expect("it is created");
@@ -66,7 +62,7 @@ async fn a_password_is_proved_on_every_connection() {
         proxy.cut(Clients::All, Close::Rst).await;
         assert_eq!(epoch_after(&client, 1).await, 2);
         let get = Request::GetData {
-            path: "/own".to_owned(),
+            path: path("/own"),
             watch: false,
         };
         request(&client, get).await.expect("alice may read it");
@@ -118,7 +114,7 @@ async fn a_wrong_password_or_none_ends_the_session() {
             let without = Client::new(hosts(&ensemble), Config::new(Duration::from_secs(10)));
             connected(&without).await.expect("this alone is granted");
             let root = Request::GetChildren {
-                path: "/".to_owned(),
+                path: path("/"),
                 watch: false,
             };
             let answer = request(&without, root).await;
@@ -195,7 +191,7 @@ async fn sasl_and_tls_work_together() {
         ensemble.wait_serving().await.unwrap();
     }
     let exists = Request::Exists {
-        path: "/a".to_owned(),
+        path: path("/a"),
         watch: false,
     };
     let found = loop {

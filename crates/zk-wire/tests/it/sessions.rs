@@ -4,15 +4,11 @@ use std::time::Duration;
 
 use zk_harness::Ensemble;
 use zk_wire::{
-    Client, Config, ConnectionState, CreateMode, ErrorCode, MultiOp, MultiResult, Reply, Request,
-    RequestErrorKind, SessionEnd, WatchEventKind,
+    Client, Config, ConnectionState, CreateMode, ErrorCode, MultiOp, MultiResult, NodeData, Reply,
+    Request, RequestErrorKind, SessionEnd, SubmitError, WatchEventKind,
 };
 
-use crate::{connect, expected, hosts, hosts_of, node, request, start};
-
-fn path(path: &str) -> String {
-    path.to_owned()
-}
+use crate::{connect, expected, hosts, hosts_of, node, path, request, start};
 
 async fn reply(client: &Client, sent: Request) -> Reply {
     let what = format!("{sent:?}");
@@ -49,7 +45,7 @@ async fn a_chroot_hides_the_rest_of_the_tree() {
     )
     .await;
     assert!(
-        matches!(&created, Reply::Created { path, .. } if path == "/a"),
+        matches!(&created, Reply::Created { path, .. } if path.as_str() == "/a"),
         "{created:?}"
     );
     let event = expected("the creation", watch.next())
@@ -59,10 +55,17 @@ async fn a_chroot_hides_the_rest_of_the_tree() {
         (event.path.as_str(), event.kind),
         ("/a", Some(WatchEventKind::Created))
     );
-    let numbered = Request::Create(node("/", "", CreateMode::PersistentSequential));
+    // The server would add its number to the name of the chroot.
+    let number = Request::Create(node("/", "", CreateMode::PersistentSequential));
+    let refused = request(&client, number).await.expect_err("it has no name");
+    assert!(
+        matches!(refused.kind, RequestErrorKind::Submit(SubmitError::NoName)),
+        "{refused}"
+    );
+    let numbered = Request::Create(node("/n-", "", CreateMode::PersistentSequential));
     let created = reply(&client, numbered).await;
     assert!(
-        matches!(&created, Reply::Created { path, .. } if path == "/0000000001"),
+        matches!(&created, Reply::Created { path, .. } if path.as_str() == "/n-0000000001"),
         "{created:?}"
     );
     let multi = Request::Multi(vec![
@@ -75,8 +78,8 @@ async fn a_chroot_hides_the_rest_of_the_tree() {
     let Reply::Multi(Ok(results)) = reply(&client, multi).await else {
         panic!("the transaction is refused");
     };
-    assert!(matches!(&results[0], MultiResult::Created { path, .. } if path == "/a/b"));
-    let prefix = path("/");
+    assert!(matches!(&results[0], MultiResult::Created { path, .. } if path.as_str() == "/a/b"));
+    let prefix = "/".to_owned();
     let ephemerals = reply(&client, Request::GetEphemerals { prefix }).await;
     assert_eq!(ephemerals, Reply::Paths(vec![path("/a/b")]));
     let (root, watch) = (path("/"), false);
@@ -85,7 +88,7 @@ async fn a_chroot_hides_the_rest_of_the_tree() {
         panic!("a list answers names");
     };
     names.sort();
-    assert_eq!(names, ["0000000001", "a"]);
+    assert_eq!(names, ["a", "n-0000000001"]);
     let config = reply(&client, Request::GetConfig { watch }).await;
     let same = Request::GetData {
         path: path("/zookeeper/config"),
@@ -127,7 +130,7 @@ fn a_session_is_resumed_in_another_process() {
         let mut config = Config::new(Duration::from_secs(10));
         config.resume = Some(saved.clone());
         let client = Client::new(hosts(&ensemble), config.clone());
-        let prefix = path("/");
+        let prefix = "/".to_owned();
         let ephemerals = reply(&client, Request::GetEphemerals { prefix }).await;
         assert_eq!(ephemerals, Reply::Paths(vec![path("/e")]));
         assert_eq!(client.saved_session().map(|saved| saved.id), Some(saved.id));
@@ -192,7 +195,7 @@ async fn a_server_without_a_quorum_is_read_and_left() {
     assert!(matches!(read, Reply::Data { .. }), "{read:?}");
     let set = Request::SetData {
         path: path("/a"),
-        data: bytes::Bytes::new(),
+        data: NodeData::default(),
         version: None,
     };
     let refused = request(&client, set.clone())

@@ -3,15 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bytes::Bytes;
 use zk_harness::certificates::{Flaw, Identity};
 use zk_harness::{DataStore, Ensemble};
 use zk_wire::{
-    Certificates, Client, Config, ConnectionState, CreateMode, Host, Loss, Reply, Request, Tls,
-    TlsFailure,
+    Certificates, Client, Config, ConnectionState, CreateMode, Host, Loss, NodeData, Reply,
+    Request, Tls, TlsFailure,
 };
 
-use crate::{expected, hosts, hosts_of, node, request};
+use crate::{expected, hosts, hosts_of, node, path, request};
 
 /// Starts servers, which offer TLS 1.2 before 3.9, and then 1.3 alone.
 async fn start(servers: usize, version: &str) -> Ensemble {
@@ -98,9 +97,9 @@ async fn a_session_over_tls_moves_from_server_to_server() {
         request(&client, created).await.expect("it is created");
         let id = client.saved_session().expect("it is established").id;
         // More than any buffer on the way takes at once, several times.
-        let data = Bytes::from(vec![b'y'; 900_000]);
+        let data = NodeData::from(vec![b'y'; 900_000]);
         let set = Request::SetData {
-            path: "/a".to_owned(),
+            path: path("/a"),
             data: data.clone(),
             version: None,
         };
@@ -113,7 +112,7 @@ async fn a_session_over_tls_moves_from_server_to_server() {
         ensemble.server(2).unwrap().start().unwrap();
         ensemble.wait_serving().await.unwrap();
         let get = Request::GetData {
-            path: "/a".to_owned(),
+            path: path("/a"),
             watch: false,
         };
         let found = answered(&client, &get).await;
@@ -254,7 +253,7 @@ async fn a_replaced_certificate_is_used_on_the_next_connection() {
     ensemble.servers()[0].restart().await.unwrap();
     ensemble.wait_serving().await.unwrap();
     let root = Request::GetChildren {
-        path: "/".to_owned(),
+        path: path("/"),
         watch: false,
     };
     request(&client, root).await.expect("it goes on");

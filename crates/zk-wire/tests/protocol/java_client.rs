@@ -11,7 +11,7 @@ use zk_wire::Request;
 use zk_wire::proto::{ConnectRequest, ConnectResponse, Incoming, Reply, Xid};
 
 use crate::java_requests::requests;
-use crate::payload;
+use crate::{golden_text, payload};
 
 /// A series of releases, and the recording of one of them.
 const RECORDINGS: [(&str, &str); 3] = [
@@ -86,12 +86,14 @@ fn replies_are_decoded_to_what_the_golden_files_say() {
                     Line::Message(payload, decoded) => {
                         let message = match Incoming::decode(payload).expect(name) {
                             Incoming::Notification(event) => format!("{event:?}"),
+                            Incoming::Unnamed(error) => panic!("{series}: {name}: {error}"),
                             Incoming::Reply { xid, body, .. } => {
                                 let shape =
                                     sent.remove(&xid.get()).expect("it replies to a request");
                                 match body {
                                     Ok(body) => {
-                                        format!("{:?}", Reply::decode(shape, body).expect(name))
+                                        let reply = Reply::decode(shape, body).expect(name);
+                                        golden_text::text_of(&reply)
                                     }
                                     Err(code) => format!("refused: {code}"),
                                 }

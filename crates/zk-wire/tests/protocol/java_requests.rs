@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zk_wire::proto::WatchLists;
-use zk_wire::{AclEntry, CreateMode, Credentials, MultiOp, MultiRead, NewNode, Request, WatchKind};
+use zk_wire::{
+    Acl, AclEntry, CreateMode, Credentials, MultiOp, MultiRead, NewNode, NodePath, Permissions,
+    Request, WatchKind,
+};
 
 /// Returns the requests of a step, in their order, without handshakes.
 pub(crate) fn requests(step: &str) -> Vec<Request> {
@@ -29,7 +32,10 @@ pub(crate) fn requests(step: &str) -> Vec<Request> {
         "create watched" => create("/golden/none", CreateMode::Persistent),
         "create container" => create("/newer/container", CreateMode::Container),
         "create with access rules" => vec![Request::Create(NewNode {
-            acl: vec![rule(3, "world", "anyone"), rule(31, "auth", "")],
+            acl: Acl::new([
+                AclEntry::new(Permissions::READ | Permissions::WRITE, "world", "anyone"),
+                AclEntry::new(Permissions::ALL, "auth", ""),
+            ]),
             ..node("/golden/rules", "", CreateMode::Persistent)
         })],
         "create parent" => vec![Request::Create(node("/newer", "", CreateMode::Persistent))],
@@ -76,15 +82,15 @@ pub(crate) fn requests(step: &str) -> Vec<Request> {
         "delete of a version" => delete("/golden/none", Some(0)),
         "delete" => delete("/golden/rules", None),
         "reconfigure by difference" => vec![Request::Reconfig {
-            joining: Some(path(MEMBER)),
-            leaving: Some(path("8,9")),
+            joining: Some(MEMBER.to_owned()),
+            leaving: Some("8,9".to_owned()),
             new_members: None,
             version: None,
         }],
         "reconfigure by members" => vec![Request::Reconfig {
             joining: None,
             leaving: None,
-            new_members: Some(path(MEMBER)),
+            new_members: Some(MEMBER.to_owned()),
             version: Some(0x1_0000_0002),
         }],
 
@@ -95,7 +101,7 @@ pub(crate) fn requests(step: &str) -> Vec<Request> {
             MultiOp::Create(node("/golden/n-", "", CreateMode::EphemeralSequential)),
             MultiOp::SetData {
                 path: path("/golden/m"),
-                data: Bytes::from_static(b"two"),
+                data: Bytes::from_static(b"two").into(),
                 version: Some(0),
             },
             delete_in_multi("/golden/m"),
@@ -177,23 +183,15 @@ pub(crate) fn requests(step: &str) -> Vec<Request> {
     }
 }
 
-fn path(path: &str) -> String {
-    path.to_owned()
+fn path(text: &str) -> NodePath {
+    text.parse().expect("it is a path")
 }
 
-fn rule(permissions: i32, scheme: &str, id: &str) -> AclEntry {
-    AclEntry {
-        permissions,
-        scheme: scheme.to_owned(),
-        id: id.to_owned(),
-    }
-}
-
-fn node(path: &str, data: &'static str, mode: CreateMode) -> NewNode {
+fn node(at: &str, data: &'static str, mode: CreateMode) -> NewNode {
     NewNode {
-        path: path.to_owned(),
-        data: Bytes::from_static(data.as_bytes()),
-        acl: vec![rule(31, "world", "anyone")],
+        path: path(at),
+        data: Bytes::from_static(data.as_bytes()).into(),
+        acl: Acl::open(),
         mode,
     }
 }
@@ -243,14 +241,14 @@ fn get_children2(at: &str, watch: bool) -> Vec<Request> {
 
 fn get_ephemerals(prefix: &str) -> Vec<Request> {
     vec![Request::GetEphemerals {
-        prefix: path(prefix),
+        prefix: prefix.to_owned(),
     }]
 }
 
 fn set_data(data: &'static [u8], version: Option<i32>) -> Request {
     Request::SetData {
         path: path("/golden"),
-        data: Bytes::from_static(data),
+        data: Bytes::from_static(data).into(),
         version,
     }
 }
@@ -258,7 +256,7 @@ fn set_data(data: &'static [u8], version: Option<i32>) -> Request {
 fn set_acl(version: Option<i32>) -> Vec<Request> {
     vec![Request::SetAcl {
         path: path("/golden/rules"),
-        acl: vec![AclEntry::open()],
+        acl: Acl::open(),
         version,
     }]
 }

@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 use zk_wire::proto::take_frame;
 
 mod fault_proxy;
+mod golden_text;
 mod java_client;
 mod java_requests;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_wire::{Client, Config, Request, RequestErrorKind};
+use zk_wire::{Client, Config, NodePath, Request, RequestErrorKind};
 
 use crate::expected;
 use crate::server::{Script, Server};
@@ -11,9 +11,8 @@ use crate::server::{Script, Server};
 const SYNC: i32 = 9;
 
 fn sync() -> Request {
-    Request::Sync {
-        path: "/".to_owned(),
-    }
+    let path = NodePath::root();
+    Request::Sync { path }
 }
 
 #[tokio::test]

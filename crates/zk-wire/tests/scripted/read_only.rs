@@ -61,7 +61,7 @@ async fn a_writable_server_comes_first() {
         let cut_off = Server::start(READ_ONLY).await;
         let writable = Server::start(Script::default()).await;
         let mut config = Config::new(Duration::from_secs(10));
-        (config.read_only, config.seed) = (true, seed);
+        (config.read_only, config.seed) = (true, Some(seed));
         let client = Client::new(vec![cut_off.host(), writable.host()], config);
         let connected =
             |state: &ConnectionState| matches!(state, ConnectionState::Connected { .. });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_wire::{Client, Config, Loss, Release, Request, RequestErrorKind, SubmitError};
+use zk_wire::{Client, Config, Loss, NodePath, Release, Request, RequestErrorKind, SubmitError};
 
 use crate::expected;
 use crate::server::{Script, Server};
@@ -15,7 +15,7 @@ async fn outcome(client: &Client, request: Request) -> Result<(), RequestErrorKi
 }
 
 fn sync() -> Request {
-    let path = "/".to_owned();
+    let path = NodePath::root();
     Request::Sync { path }
 }
 

@@ -121,7 +121,7 @@ async fn each_reply_has_a_header() {
         watch: false,
     };
     for breaks in 0..5 {
-        let set = Request::Set {
+        let set = Request::SetData {
             path: path("/"),
             data: b"x".as_slice().into(),
             version: None,

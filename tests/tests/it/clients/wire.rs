@@ -1,11 +1,11 @@
 //! `zk_wire::Client` on command.
 
-use bytes::Bytes;
 use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 use zk_wire::{
-    AclEntry, Answer as Reply, Client, Config, ConnectionState, CreateMode, Credentials, MultiOp,
-    MultiResult, NewNode, Request, RequestError, RequestErrorKind, SessionEnd, SubmitError, Watch,
+    Acl, Answer as Reply, Client, Config, ConnectionState, CreateMode, Credentials, MultiOp,
+    MultiResult, NewNode, NodePath, Request, RequestError, RequestErrorKind, SessionEnd,
+    SubmitError, Watch,
 };
 
 use super::SOON;
@@ -22,10 +22,7 @@ impl Wire {
         let mut config = Config::new(connect.timeout);
         config.read_only = connect.read_only;
         if let Some((scheme, credentials)) = connect.auth {
-            config.auth.push(Credentials {
-                scheme: scheme.to_owned(),
-                data: Bytes::from_static(credentials.as_bytes()),
-            });
+            config.auth.push(Credentials::new(scheme, credentials));
         }
         let client = Client::from_connect_string(&connect.servers, config);
         let client = client.expect("it is a connect string");
@@ -52,9 +49,9 @@ impl Wire {
             }
             ["create", path, data, mode] => {
                 let create = Request::Create(NewNode {
-                    path: path.to_owned(),
+                    path: node_path(path),
                     data: data.to_owned().into(),
-                    acl: vec![AclEntry::open()],
+                    acl: Acl::open(),
                     mode: match mode {
                         "ephemeral" => CreateMode::Ephemeral,
                         _ => CreateMode::Persistent,
@@ -63,7 +60,7 @@ impl Wire {
                 self.request(create).await
             }
             ["get", path] => {
-                let (path, watch) = (path.to_owned(), false);
+                let (path, watch) = (node_path(path), false);
                 self.request(Request::GetData { path, watch }).await
             }
             ["set", path, data] => self.request(set(path, data)).await,
@@ -80,15 +77,15 @@ impl Wire {
                 begun.await.expect("it does not panic")
             }
             ["watch", path] => {
-                let (path, watch) = (path.to_owned(), true);
+                let (path, watch) = (node_path(path), true);
                 self.watch(Request::GetData { path, watch }).await
             }
             ["persist", path] => {
-                let (path, recursive) = (path.to_owned(), false);
+                let (path, recursive) = (node_path(path), false);
                 self.watch(Request::AddWatch { path, recursive }).await
             }
             ["events"] => {
-                let path = "/".to_owned();
+                let path = NodePath::root();
                 let synced = self.client.request(&Request::Sync { path }).await;
                 synced.expect("the server catches up");
                 let events = self.watches.iter_mut().filter_map(events_of);
@@ -139,27 +136,31 @@ fn events_of(watch: &mut Watch) -> Option<String> {
     (!events.is_empty()).then(|| events.join(", "))
 }
 
+fn node_path(path: &str) -> NodePath {
+    NodePath::parse(path).expect("it is a path")
+}
+
 fn set(path: &str, data: &str) -> Request {
     Request::SetData {
-        path: path.to_owned(),
+        path: node_path(path),
         data: data.to_owned().into(),
         version: None,
     }
 }
 
 fn multi(path: &str, version: i32) -> Request {
-    let below = format!("{path}/m");
-    let path = path.to_owned();
+    let below = node_path(&format!("{path}/m"));
+    let path = node_path(path);
     Request::Multi(vec![
         MultiOp::Create(NewNode {
             path: below.clone(),
-            data: Bytes::from_static(b"multi"),
-            acl: vec![AclEntry::open()],
+            data: b"multi"[..].into(),
+            acl: Acl::open(),
             mode: CreateMode::Persistent,
         }),
         MultiOp::SetData {
             path: path.clone(),
-            data: Bytes::from_static(b"multi"),
+            data: b"multi"[..].into(),
             version: Some(version),
         },
         MultiOp::Delete {
@@ -181,7 +182,7 @@ fn answer(answer: Result<Reply, RequestError>) -> String {
     };
     match answer.reply {
         Reply::Created { path, .. } => format!("ok {path}"),
-        Reply::Data { data, .. } => format!("ok {}", String::from_utf8_lossy(&data)),
+        Reply::Data { data, .. } => format!("ok {}", String::from_utf8_lossy(data.as_slice())),
         Reply::Stat(stat) => format!("ok {}", stat.version),
         Reply::Multi(Ok(results)) => {
             let kinds = results.iter().map(|result| match result {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use zk_core::{Acl, ErrorKind, OpResult, Session, Subscription, Update};
+use zk_core::{Acl, ErrorKind, MultiResult, Session, Subscription, Update};
 use zk_fault_proxy::{Clients, Close, Op};
 
 use super::{LIMIT, Outcome, Row, Servers, refused, within};
@@ -143,7 +143,7 @@ async fn transaction(servers: &Servers) -> anyhow::Result<Outcome> {
         .create("/transaction", "")
         .commit()
         .await?;
-    let [OpResult::Created { path, stat }] = &results[..] else {
+    let [MultiResult::Created { path, stat }] = &results[..] else {
         bail!("{results:?}");
     };
     let found = session.exists(path).await?;

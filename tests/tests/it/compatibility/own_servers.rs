@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use zk_core::{ConnectError, ConnectionState, ErrorKind, Session, Tls};
+use zk_core::wire::{Certificates, Pem};
+use zk_core::{ConnectError, ConnectionState, ErrorKind, Session};
 use zk_harness::{DataStore, Ensemble, EnsembleBuilder, SaslDigest};
 
 use super::{LIMIT, Outcome, Row, Servers, session_builder, within};
@@ -38,8 +39,10 @@ async fn tls(servers: &Servers) -> anyhow::Result<Outcome> {
     let certificates = ensemble.certificates()?;
     let text = |path: &Path| std::fs::read_to_string(path).context("the harness has written it");
     let identity = certificates.client();
-    let tls = Tls::trusting(text(&certificates.authority())?)
-        .with_identity(text(&identity.certificate)?, text(&identity.key)?);
+    let tls = Certificates::trusting(Pem::Text(text(&certificates.authority())?)).with_identity(
+        Pem::Text(text(&identity.certificate)?),
+        Pem::Text(text(&identity.key)?),
+    );
     let encrypted = |address: String| Session::builder(address).tls(tls.clone());
     let session = encrypted(ensemble.secure_connect_string()?)
         .connect()

@@ -17,6 +17,9 @@ use zk_wire::proto::{ConnectResponse, Incoming, Reply, ReplyShape};
 
 use super::recorder::Frame;
 
+#[path = "../../../../crates/zk-wire/tests/protocol/golden_text.rs"]
+mod golden_text;
+
 /// A golden file that is being written.
 pub(crate) struct Transcript {
     text: String,
@@ -75,6 +78,7 @@ impl Transcript {
         }
         match Incoming::decode(payload).expect("it is a message of a server") {
             Incoming::Notification(event) => format!("{event:?}"),
+            Incoming::Unnamed(problem) => format!("{problem}"),
             Incoming::Reply {
                 body: Err(code), ..
             } => format!("refused: {code}"),
@@ -83,7 +87,7 @@ impl Transcript {
                 let shape = shape(opcode.expect("it replies to a request"));
                 let body = body.expect("it is not refused");
                 let reply = Reply::decode(shape, body);
-                format!("{:?}", reply.expect("it has the shape of its operation"))
+                golden_text::text_of(&reply.expect("it has the shape of its operation"))
             }
         }
     }

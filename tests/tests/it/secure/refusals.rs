@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use zk_core::wire::Certificates;
 use zk_core::{
     Acl, AclEntry, ConnectError, Error, ErrorClass, ErrorKind, Identity, Permissions, Session,
-    SessionBuilder, Tls,
+    SessionBuilder,
 };
 use zk_harness::certificates::{self, Flaw};
 use zk_harness::{DataStore, Ensemble, SaslDigest, superuser_digest};
@@ -32,9 +33,9 @@ async fn each_refusal_says_what_its_table_says() {
     let [one, two, three] = servers[..] else {
         panic!("three servers are expected: {servers:?}");
     };
-    let trusting = || Tls::trusting_file(certificates.authority());
+    let trusting = || Certificates::trusting(certificates.authority());
     let showing = |identity: certificates::Identity| {
-        trusting().with_identity_files(identity.certificate, identity.key)
+        trusting().with_identity(identity.certificate, identity.key)
     };
     let good = || showing(certificates.client());
     let session_of = |server: &str, tls| {
@@ -66,12 +67,12 @@ async fn each_refusal_says_what_its_table_says() {
             "a file cannot be read",
             alice(
                 one,
-                Tls::trusting_file(ensemble.directory().join("none.pem")),
+                Certificates::trusting(ensemble.directory().join("none.pem")),
             ),
         ),
         (
             "a file is not PEM",
-            alice(one, Tls::trusting_file(&nonsense)),
+            alice(one, Certificates::trusting(nonsense.as_path())),
         ),
         (
             "the password is wrong",

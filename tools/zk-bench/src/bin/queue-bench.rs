@@ -297,10 +297,7 @@ async fn measure_transactions(
         let transaction = session.transaction();
         transaction.set(&*token, "").check_version(&*control, 0)
     };
-    let sequential = CreateMode::Persistent {
-        sequential: true,
-        ttl: None,
-    };
+    let sequential = CreateMode::PersistentSequential;
     let offers = async {
         for _ in 0..sizes.serial {
             let create = begin().create_as(format!("{path}/items/qn-"), "1", sequential, None);

@@ -197,8 +197,10 @@ mod tests {
     fn found(path: &str, data_length: u32, children: Children) -> Found {
         let path = NodePath::parse(path).unwrap();
         let depth = path.depth_below(&NodePath::root()).unwrap();
-        let mut stat = Stat::zeroed();
-        stat.data_length = data_length;
+        let stat = Stat {
+            data_length,
+            ..Stat::default()
+        };
         Found {
             path,
             depth,

@@ -331,7 +331,7 @@ impl TopLevel {
 
     /// Fails if the import would write to a node that no command writes.
     fn check_target(&self, session: &Session, root: &NodePath) -> Result<(), Failure> {
-        let chroot = session.servers().chroot();
+        let chroot = &session.servers().chroot;
         check_target(root, chroot)?;
         for child in &self.children {
             check_target(&child.below(root)?, chroot)?;

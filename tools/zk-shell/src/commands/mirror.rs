@@ -301,7 +301,7 @@ impl Mirror {
         let strictness = Strictness {
             may_differ: false,
             may_have_extra: true,
-            may_root_differ: root.is_root() && endpoints.target.servers().chroot().is_root(),
+            may_root_differ: root.is_root() && endpoints.target.servers().chroot.is_root(),
         };
         let progress = Progress::new("compared", None);
         let mut reconcile = self.reconcile(endpoints);
@@ -408,7 +408,7 @@ impl Endpoints {
             authenticate(&self.target).await?;
         }
         self.sync().await?;
-        check_target(&self.target_path, self.target.servers().chroot())?;
+        check_target(&self.target_path, &self.target.servers().chroot)?;
         let root = self.source.stat(&self.source_path).await?;
         self.check_apart().await?;
         Ok(root)
@@ -439,7 +439,7 @@ impl Endpoints {
 
     /// Returns the path of the source as a session without chroot sees it, if the target has such a session.
     fn absolute_source(&self) -> Result<NodePath, Failure> {
-        let chroot = self.source.servers().chroot();
+        let chroot = &self.source.servers().chroot;
         Ok(if !self.is_other {
             self.source_path.clone()
         } else if self.source_path.is_root() {

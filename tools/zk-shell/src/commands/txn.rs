@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser};
 use serde_json::{Value, json};
-use zk_core::{CreateMode, OpResult, Transaction};
+use zk_core::{CreateMode, MultiResult, Transaction};
 
 use super::{input, keep_session};
 use crate::context::Context;
@@ -179,14 +179,11 @@ impl Part {
                 ..
             } => {
                 let data = data.clone().unwrap_or_default();
-                let sequential = *sequential;
-                let mode = if *ephemeral {
-                    CreateMode::Ephemeral { sequential }
-                } else {
-                    CreateMode::Persistent {
-                        sequential,
-                        ttl: None,
-                    }
+                let mode = match (ephemeral, sequential) {
+                    (false, false) => CreateMode::Persistent,
+                    (false, true) => CreateMode::PersistentSequential,
+                    (true, false) => CreateMode::Ephemeral,
+                    (true, true) => CreateMode::EphemeralSequential,
                 };
                 transaction.create_as(path, data, mode, None)
             }
@@ -222,24 +219,24 @@ fn parse(line: &str) -> Result<Option<Part>, String> {
     }
 }
 
-fn described(result: &OpResult, path: &str) -> String {
+fn described(result: &MultiResult, path: &str) -> String {
     match result {
-        OpResult::Checked => format!("Checked {path}\n"),
-        OpResult::Created { path, .. } => format!("Created {}\n", escape::line(path.as_str())),
-        OpResult::Set(stat) => format!("Set {path}, version {}\n", stat.version),
-        OpResult::Deleted => format!("Deleted {path}\n"),
+        MultiResult::Checked => format!("Checked {path}\n"),
+        MultiResult::Created { path, .. } => format!("Created {}\n", escape::line(path.as_str())),
+        MultiResult::Set(stat) => format!("Set {path}, version {}\n", stat.version),
+        MultiResult::Deleted => format!("Deleted {path}\n"),
     }
 }
 
-fn document(result: &OpResult, path: &str) -> Value {
+fn document(result: &MultiResult, path: &str) -> Value {
     let stat = |stat: &zk_core::Stat| output::stat_json(stat);
     match result {
-        OpResult::Checked => json!({"operation": "check", "path": path}),
-        OpResult::Created { path, stat: found } => {
+        MultiResult::Checked => json!({"operation": "check", "path": path}),
+        MultiResult::Created { path, stat: found } => {
             json!({"operation": "create", "path": path.as_str(), "stat": found.as_ref().map(stat)})
         }
-        OpResult::Set(found) => json!({"operation": "set", "path": path, "stat": stat(found)}),
-        OpResult::Deleted => json!({"operation": "delete", "path": path}),
+        MultiResult::Set(found) => json!({"operation": "set", "path": path, "stat": stat(found)}),
+        MultiResult::Deleted => json!({"operation": "delete", "path": path}),
     }
 }
 

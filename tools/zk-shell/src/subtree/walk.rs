@@ -82,7 +82,7 @@ impl Walk {
 
     /// Returns the node that is the root for the session.
     pub(crate) fn chroot(&self) -> &NodePath {
-        self.session.servers().chroot()
+        &self.session.servers().chroot
     }
 
     /// Reads the first entry and some of those behind it. The children of each take their places in the sequence.
@@ -223,7 +223,7 @@ impl Walk {
 
     /// Leaves out `/zookeeper`, which belongs to the ensemble.
     fn without_reserved(&self, path: &RelativePath, mut names: Vec<String>) -> Vec<String> {
-        let has_reserved = self.root.is_root() && self.session.servers().chroot().is_root();
+        let has_reserved = self.root.is_root() && self.session.servers().chroot.is_root();
         if path.is_root() && has_reserved {
             names.retain(|name| name != RESERVED);
         }
@@ -325,7 +325,7 @@ mod tests {
     fn many_children_take_as_much_room_as_much_data() {
         let path = RelativePath::parse("queue/items").unwrap();
         let length = |data_length, num_children| {
-            let mut stat = Stat::zeroed();
+            let mut stat = Stat::default();
             (stat.data_length, stat.num_children) = (data_length, num_children);
             length_of(&path, &stat)
         };

@@ -85,10 +85,7 @@ impl Writer {
         } else {
             acl.clone()
         };
-        let mode = CreateMode::Persistent {
-            sequential: false,
-            ttl: None,
-        };
+        let mode = CreateMode::Persistent;
         let bytes = data.len() + acl_bytes(&first);
         self.part(path, bytes, |transaction, path| {
             transaction.create_as(path, data, mode, Some(first))

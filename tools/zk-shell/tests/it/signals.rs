@@ -235,7 +235,7 @@ async fn an_interrupted_dry_run_closes_its_session_whatever_is_not_read() {
         let name = format!("{node:0>200}");
         let transaction = session.transaction().create(format!("/deleted/{name}"), "");
         let transaction = transaction.create(format!("/kept/{name}"), "");
-        let ephemeral = CreateMode::Ephemeral { sequential: false };
+        let ephemeral = CreateMode::Ephemeral;
         let live = format!("/kept/{name}/live");
         let transaction = transaction.create_as(live, "", ephemeral, None);
         transaction.commit().await.unwrap();

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use futures_util::Stream;
+use zk_wire::NodePath;
 
-use crate::path::NodePath;
 use crate::transport::{WatchNotification, Watching};
 
 /// The handle that cancels a watch.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
+use zk_wire::NodePath;
 
 use super::update_buffer::UpdateBuffer;
 use super::watch_table::{Id, WatchScope};
-use crate::path::NodePath;
 use crate::transport::TransportError;
 
 /// What the watch manager is asked to do.

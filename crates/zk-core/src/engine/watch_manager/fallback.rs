@@ -10,14 +10,14 @@ use std::task::{Context, Poll};
 
 use futures_util::stream::{FuturesUnordered, unfold};
 use futures_util::{Stream, StreamExt};
+use zk_wire::{NodePath, Stat};
 
 use crate::engine::Engine;
 use crate::error::ErrorKind;
 use crate::join_all::join_all;
-use crate::path::NodePath;
-use crate::stat::Stat;
 use crate::transport::{
     Phase, Request, Response, TransportError, WatchEvent, WatchNotification, Watched, Watching,
+    child_of,
 };
 
 /// Sets one-shot watches that together report what a persistent one would, until the link breaks.
@@ -134,7 +134,7 @@ impl Follower {
             let requests = batch.iter().map(|look| {
                 let path = look.path.clone();
                 self.engine.send(if look.at_children {
-                    Request::List { path, watch: true }
+                    Request::GetChildren2 { path, watch: true }
                 } else {
                     Request::Exists { path, watch: true }
                 })
@@ -222,10 +222,10 @@ impl Follower {
         if self.is_recursive {
             let before = before.unwrap_or_default();
             for gone in before.difference(&names) {
-                self.deleted(&path.child(gone));
+                self.deleted(&child_of(&path, gone));
             }
             for come in names.difference(&before) {
-                todo.push_back(WatchedRead::node(path.child(come)));
+                todo.push_back(WatchedRead::node(child_of(&path, come)));
             }
         } else if before.is_some() {
             self.report(&path, WatchEvent::ChildrenChanged);
@@ -240,7 +240,7 @@ impl Follower {
         };
         if self.is_recursive {
             for name in known.children.unwrap_or_default() {
-                self.deleted(&path.child(&name));
+                self.deleted(&child_of(path, &name));
             }
         }
         self.report(path, WatchEvent::Deleted);

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use super::watch_table::SubscriptionEvent;
 use crate::update::{Kinds, Update};
 
-/// The updates of one subscription, with paths below the chroot.
+/// The updates of one subscription, with the paths that the servers know.
 ///
 /// It holds a bounded number of changes, at most one [`Stale`](Update::Stale) and at most two
 /// [`Resynchronize`](Update::Resynchronize): the consumer's next read covers everything between two of those.

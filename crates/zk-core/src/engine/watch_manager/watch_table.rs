@@ -8,7 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::path::NodePath;
+use zk_wire::NodePath;
+
 use crate::transport::WatchEvent;
 
 /// The number of a subscription.

@@ -4,6 +4,8 @@
 //! session created it. Its data does, if each call writes different data. A node that was there before the call is not its
 //! node in any case.
 
+use zk_wire::{NodePath, Stat};
+
 use super::options::mode_of;
 use super::{Create, parents};
 use crate::call::{Call, Repeat};
@@ -12,9 +14,7 @@ use crate::engine::fresh_read;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::operation::request_checks::{acl_bytes, check_size};
 use crate::operation::target::OperationFuture;
-use crate::path::NodePath;
-use crate::stat::Stat;
-use crate::transport::{CreateMode, CreateRequest, Request, Response};
+use crate::transport::{CreateMode, NewNode, Request, Response};
 
 impl Create {
     /// Creates an ephemeral node, or returns `None` if another node exists there.
@@ -44,7 +44,7 @@ impl Create {
                     .detail("it has no entry"));
             }
             check_size(&call, &path, data.as_slice(), acl_bytes(&acl))?;
-            let request = CreateRequest {
+            let request = NewNode {
                 path: call.wire(&path),
                 data,
                 mode,
@@ -62,7 +62,7 @@ impl Create {
 async fn claim(
     call: &Call,
     path: &NodePath,
-    request: CreateRequest,
+    request: NewNode,
     parents: Option<CreateMode>,
 ) -> Result<Option<Stat>, Error> {
     let seen = call.engine().newest_zxid();
@@ -79,7 +79,7 @@ async fn claim(
     let mut in_doubt = false;
     loop {
         attempts += 1;
-        let create = Request::Create(request.clone());
+        let create = Request::Create2(request.clone());
         let answer = call
             .request(path, Repeat::Never, &create, Response::created)
             .await;

@@ -69,19 +69,27 @@ pub(super) fn mode_of(options: Options) -> Result<CreateMode, &'static str> {
         }
         (false, true, None) if sequential => Err("a container cannot be sequential"),
         (false, true, None) => Ok(CreateMode::Container),
-        (true, false, None) => Ok(CreateMode::Ephemeral { sequential }),
+        (true, false, None) => Ok(if sequential {
+            CreateMode::EphemeralSequential
+        } else {
+            CreateMode::Ephemeral
+        }),
         (false, false, Some(ttl)) if !(1..=MOST_TTL_MILLIS).contains(&ttl.as_millis()) => {
             Err("a time to live is from 1 to 1099511627775 milliseconds")
         }
-        (false, false, ttl) => Ok(CreateMode::Persistent { sequential, ttl }),
+        (false, false, Some(ttl)) => Ok(if sequential {
+            CreateMode::PersistentSequentialWithTtl(ttl)
+        } else {
+            CreateMode::PersistentWithTtl(ttl)
+        }),
+        (false, false, None) => Ok(if sequential {
+            CreateMode::PersistentSequential
+        } else {
+            CreateMode::Persistent
+        }),
     }
 }
 
-/// A persistent node without options.
-pub(super) const PLAIN: CreateMode = CreateMode::Persistent {
-    sequential: false,
-    ttl: None,
-};
 /// The server keeps a time to live in five bytes.
 const MOST_TTL_MILLIS: u128 = (1 << 40) - 1;
 

@@ -1,29 +1,26 @@
 //! Creating the nodes above a node.
 
-use super::options::PLAIN;
+use zk_wire::NodePath;
+
 use crate::call::{Call, Repeat};
-use crate::error::Error;
-use crate::path::NodePath;
-use crate::transport::{Bytes, CreateMode, CreateRequest, Request, Response};
+use crate::error::{Error, ErrorKind};
+use crate::transport::{CreateMode, NewNode, NodeData, Request, Response};
 
 /// Makes the missing ancestors of a node that is to be made, from the nearest one that can be made downwards.
 ///
-/// It climbs from below, since the nodes far above may be closed to this session.
-pub(super) async fn create(
-    call: &Call,
-    node: &CreateRequest,
-    mode: CreateMode,
-) -> Result<(), Error> {
+/// It climbs from below, since the nodes far above may be closed to this session. The chroot is not made.
+pub(super) async fn create(call: &Call, node: &NewNode, mode: CreateMode) -> Result<(), Error> {
+    let chroot = &call.engine().servers.chroot;
+    let is_in_chroot = |node: &NodePath| node.parent().is_none_or(|above| above == *chroot);
+    if is_in_chroot(&node.path) {
+        let path = call.session().defaults().unwire(&node.path);
+        return Err(call.error(&path, ErrorKind::NoNode));
+    }
     let mut missing = Vec::new();
     for ancestor in node.path.ancestors() {
         match create_one(call, &ancestor, node, mode).await {
             Ok(()) => break,
-            Err(error)
-                if error.is_no_node()
-                    && ancestor.parent().is_some_and(|above| !above.is_root()) =>
-            {
-                missing.push(ancestor);
-            }
+            Err(error) if error.is_no_node() && !is_in_chroot(&ancestor) => missing.push(ancestor),
             Err(error) => return Err(error),
         }
     }
@@ -42,15 +39,15 @@ pub(super) async fn create(
 async fn create_one(
     call: &Call,
     ancestor: &NodePath,
-    node: &CreateRequest,
+    node: &NewNode,
     mode: CreateMode,
 ) -> Result<(), Error> {
     let has_no_containers = call.engine().is_older_than(3, 5);
-    let request = Request::Create(CreateRequest {
+    let request = Request::Create2(NewNode {
         path: ancestor.clone(),
-        data: Bytes::default(),
+        data: NodeData::default(),
         mode: match mode {
-            CreateMode::Container if has_no_containers => PLAIN,
+            CreateMode::Container if has_no_containers => CreateMode::Persistent,
             mode => mode,
         },
         acl: node.acl.clone(),

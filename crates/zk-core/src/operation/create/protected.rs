@@ -4,14 +4,14 @@
 //! handle this case (ZOOKEEPER-1262). Curator's protection handles it, except that it searches for the node without
 //! making the server catch up first.
 
+use zk_wire::{NodePath, Stat};
+
 use super::parents;
 use crate::call::{Call, Repeat};
 use crate::engine::cleanup::{self, CleanupOnDrop, Job};
 use crate::engine::fresh_read;
 use crate::error::Error;
-use crate::path::NodePath;
-use crate::stat::Stat;
-use crate::transport::{CreateMode, CreateRequest, Request, Response};
+use crate::transport::{CreateMode, NewNode, Request, Response};
 
 /// Creates the node, or finds it if the reply is lost. Returns the path on the wire.
 ///
@@ -21,11 +21,11 @@ use crate::transport::{CreateMode, CreateRequest, Request, Response};
 pub(super) async fn create(
     call: &Call,
     path: &NodePath,
-    request: CreateRequest,
+    request: NewNode,
     prefix: String,
     parents: Option<CreateMode>,
 ) -> Result<(NodePath, Stat), Error> {
-    let is_ephemeral = matches!(request.mode, CreateMode::Ephemeral { .. });
+    let is_ephemeral = request.mode.is_ephemeral();
     let parent = request.path.parent().unwrap_or_else(NodePath::root);
     let mut cleanup = CleanupOnDrop::new(
         call.session().cleanup(),
@@ -41,7 +41,7 @@ pub(super) async fn create(
     let mut was_in_doubt = false;
     loop {
         attempts += 1;
-        let create = Request::Create(request.clone());
+        let create = Request::Create2(request.clone());
         // The parent is sent first, and the node follows it in the same flight.
         let (parents_created, answer) = tokio::join!(
             biased;
@@ -97,7 +97,7 @@ pub(super) async fn create(
 /// Creates the missing parents of a node in this mode, if one is given.
 async fn create_parents(
     call: &Call,
-    node: &CreateRequest,
+    node: &NewNode,
     mode: Option<CreateMode>,
 ) -> Result<(), Error> {
     match mode {

@@ -4,14 +4,14 @@
 //! can delete the node. If a reply is lost, the unique name of the new node shows whether it was committed, as for a
 //! [`protected`] create.
 
+use zk_wire::{NodePath, Stat};
+
 use super::{Create, Prepared, prepare, protected};
 use crate::call::{Call, Repeat};
 use crate::engine::cleanup::{CleanupOnDrop, Job};
 use crate::error::{Error, ErrorKind, Operation};
 use crate::operation::OperationFuture;
-use crate::path::NodePath;
-use crate::stat::Stat;
-use crate::transport::{CreateMode, Op, OpResult, Request, Response};
+use crate::transport::{MultiOp, MultiResult, Request, Response};
 
 impl Create {
     /// Creates the node under a unique name, and deletes `old`, a path on the wire, in the same transaction.
@@ -44,7 +44,7 @@ async fn replace(call: &Call, new: Prepared, old: NodePath) -> Result<(NodePath,
         unique_name,
     } = new;
     let prefix = unique_name.expect("the node is protected");
-    let is_ephemeral = matches!(request.mode, CreateMode::Ephemeral { .. });
+    let is_ephemeral = request.mode.is_ephemeral();
     let parent = request.path.parent().unwrap_or_else(NodePath::root);
     let mut cleanup = CleanupOnDrop::new(
         call.session().cleanup(),
@@ -54,11 +54,11 @@ async fn replace(call: &Call, new: Prepared, old: NodePath) -> Result<(NodePath,
             is_ephemeral,
         },
     );
-    let delete = Op::Delete {
+    let delete = MultiOp::Delete {
         path: old,
         version: None,
     };
-    let transaction = Request::Transaction(vec![delete, Op::Create(request)]);
+    let transaction = Request::Multi(vec![delete, MultiOp::Create2(request)]);
     let mut attempts = 0;
     let mut in_doubt = false;
     loop {
@@ -112,7 +112,7 @@ fn created(response: Response) -> Option<(NodePath, Option<Stat>)> {
         return None;
     };
     results.into_iter().find_map(|result| match result {
-        OpResult::Created { path, stat } => Some((path, stat)),
+        MultiResult::Created { path, stat } => Some((path, stat)),
         _ => None,
     })
 }

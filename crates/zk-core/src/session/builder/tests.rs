@@ -4,6 +4,12 @@ use std::time::Instant;
 
 use super::*;
 
+fn below() -> Config {
+    let mut config = Config::new(DEFAULT_TIMEOUT);
+    config.chroot = NodePath::parse("/app").unwrap();
+    config
+}
+
 #[tokio::test]
 async fn bad_options_are_refused_at_once() {
     let builder = || Session::builder("127.0.0.1:1");
@@ -31,6 +37,18 @@ async fn bad_options_are_refused_at_once() {
         (
             builder().digest_auth("a:b", "secret"),
             "digest user is not valid: it must not be empty nor have a ':' in it",
+        ),
+        (
+            builder().config(below()),
+            "chroot is not valid: write it behind the hosts of the connect string",
+        ),
+        (
+            builder().track_ensemble().host_provider(Vec::new()),
+            "track_ensemble is not valid: the hosts come from the provider; omit it or the provider",
+        ),
+        (
+            builder().max_buffer(1023),
+            "max_buffer is not valid: it must be from 1024 to 2147483647 bytes",
         ),
         (
             Session::builder("a:b"),
@@ -101,7 +119,7 @@ fn credentials_are_not_in_debug_output() {
             .digest_auth("alice", "hunter2")
             .auth("ours", "alice-hunter2")
     );
-    assert!(text.contains("13 bytes"), "{text}");
+    assert!(text.contains("digest") && text.contains("ours"), "{text}");
     assert!(
         !text.contains("alice") && !text.contains("hunter2"),
         "{text}"

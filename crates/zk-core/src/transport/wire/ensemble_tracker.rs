@@ -37,7 +37,7 @@ impl EnsembleTracker {
             match client.request(&request).await {
                 Ok(answer) => {
                     if let wire::Reply::Data { data, .. } = &answer.reply {
-                        let config = EnsembleConfig::new(data);
+                        let config = EnsembleConfig::new(data.as_slice());
                         self.apply(&client, &mut versions, &config, answer.zxid);
                     }
                     let Some(mut watch) = answer.watch else {
@@ -89,7 +89,7 @@ impl EnsembleTracker {
             );
             return;
         }
-        let hosts = addresses.iter().map(|address| address.0.clone()).collect();
+        let hosts = addresses.clone();
         self.lock().update(version, addresses);
         if change == ConfigChange::Newer {
             tracing::info!(?hosts, "the servers of the ensemble have changed");
@@ -104,11 +104,7 @@ impl EnsembleTracker {
 
     /// Returns the configured servers, and then the others of the connect string.
     fn all(&self) -> Vec<Host> {
-        let hosts = |newest: &NewestServers| {
-            let addresses = newest.addresses().iter();
-            addresses.map(|address| address.0.clone()).collect()
-        };
-        let mut all: Vec<Host> = hosts(&self.lock());
+        let mut all = self.lock().addresses().to_vec();
         for host in &*self.connect_string {
             if !all.contains(host) {
                 all.push(host.clone());
@@ -167,7 +163,6 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connect_string::ServerAddress;
     use crate::ensemble_config::ServerFilter;
 
     fn host(name: &str) -> Host {
@@ -205,7 +200,7 @@ mod tests {
         };
         let tracker = EnsembleTracker::new(&["a", "b"].map(host), &configured);
         assert_eq!(tracker.all(), ["a", "b"].map(host));
-        let addresses = |names: [&str; 2]| names.map(|name| ServerAddress(host(name))).to_vec();
+        let addresses = |names: [&str; 2]| names.map(host).to_vec();
         tracker.lock().update(Some(5), addresses(["b", "c"]));
         assert_eq!(tracker.all(), ["b", "c", "a"].map(host));
         let successor = EnsembleTracker::new(&[host("a")], &configured);

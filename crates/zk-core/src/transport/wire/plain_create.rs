@@ -4,23 +4,23 @@
 //! that of the leader. If the read fails, the reply to the create counts as lost, and its outcome is found out as that of
 //! every lost reply; if the node is gone by then, the outcome is unknown, so that the create is not repeated.
 
+use std::time::SystemTime;
+
 use tokio::time::Instant;
 use zk_wire as wire;
+use zk_wire::{NewNode, NodePath, Request, SessionId, Stat};
 
-use super::{
-    Answer, CreateMode, CreateRequest, LinkReceiver, NodePath, Request, Response, TransportError,
-    ask, header, malformed, response, to_stat,
-};
+use super::{Answer, LinkReceiver, Response, TransportError, ask, header, response};
 
 /// Returns a request with `create` for each `create2`; `None` if it has none.
-pub(super) fn plain(request: &wire::Request) -> Option<wire::Request> {
+pub(super) fn plain(request: &Request) -> Option<Request> {
     let plain = |op: &wire::MultiOp| match op {
         wire::MultiOp::Create2(node) => wire::MultiOp::Create(node.clone()),
         op => op.clone(),
     };
     match request {
-        wire::Request::Create2(node) => Some(wire::Request::Create(node.clone())),
-        wire::Request::Multi(ops) => Some(wire::Request::Multi(ops.iter().map(plain).collect())),
+        Request::Create2(node) => Some(Request::Create(node.clone())),
+        Request::Multi(ops) => Some(Request::Multi(ops.iter().map(plain).collect())),
         _ => None,
     }
 }
@@ -28,9 +28,9 @@ pub(super) fn plain(request: &wire::Request) -> Option<wire::Request> {
 /// Sends `plain` for a request, and completes its reply.
 pub(super) async fn send(
     client: &wire::Client,
-    session_id: i64,
+    session_id: SessionId,
     request: &Request,
-    plain: &wire::Request,
+    plain: &Request,
     link: LinkReceiver,
     deadline: Option<Instant>,
 ) -> Answer {
@@ -38,14 +38,17 @@ pub(super) async fn send(
     let header = header(&answer);
     let result = match (request, answer) {
         (
-            Request::Create(create),
+            Request::Create2(create),
             Ok(wire::Answer {
                 reply: wire::Reply::Created { path, .. },
                 zxid,
                 ..
             }),
         ) => match time_of(client, zxid, &path, deadline).await {
-            Ok(time) => created(&path, &stat(session_id, create, zxid, time)),
+            Ok(time) => Ok(Response::Created {
+                path,
+                stat: stat(session_id, create, zxid, time),
+            }),
             Err(fault) => Err(fault),
         },
         (_, answer) => response(request, answer, link),
@@ -53,15 +56,15 @@ pub(super) async fn send(
     Answer { result, header }
 }
 
-/// Returns when a transaction created a node, in milliseconds since 1970.
+/// Returns when a transaction created a node.
 async fn time_of(
     client: &wire::Client,
     zxid: i64,
-    path: &str,
+    path: &NodePath,
     deadline: Option<Instant>,
-) -> Result<i64, TransportError> {
-    let exists = wire::Request::Exists {
-        path: path.to_owned(),
+) -> Result<SystemTime, TransportError> {
+    let exists = Request::Exists {
+        path: path.clone(),
         watch: false,
     };
     let gone = "the node was created, and deleted before its stat was read";
@@ -86,84 +89,71 @@ async fn time_of(
 }
 
 /// Returns the stat that a node of a session had when a transaction created it, whatever has changed it since.
-fn stat(session_id: i64, create: &CreateRequest, zxid: i64, time: i64) -> wire::Stat {
-    let is_ephemeral = matches!(create.mode, CreateMode::Ephemeral { .. });
-    wire::Stat {
+fn stat(session_id: SessionId, create: &NewNode, zxid: i64, time: SystemTime) -> Stat {
+    Stat {
         czxid: zxid,
         mzxid: zxid,
         pzxid: zxid,
         ctime: time,
         mtime: time,
-        ephemeral_owner: if is_ephemeral { session_id } else { 0 },
-        data_length: i32::try_from(create.data.as_slice().len()).unwrap_or(i32::MAX),
-        ..wire::Stat::default()
+        ephemeral_owner: create.mode.is_ephemeral().then_some(session_id),
+        data_length: u32::try_from(create.data.as_slice().len()).unwrap_or(u32::MAX),
+        ..Stat::default()
     }
-}
-
-fn created(path: &str, stat: &wire::Stat) -> Result<Response, TransportError> {
-    Ok(Response::Created {
-        path: NodePath::parse(path).map_err(|error| malformed(&error))?,
-        stat: to_stat(stat),
-    })
 }
 
 #[cfg(test)]
 mod tests {
+    use zk_wire::{Acl, CreateMode, MultiOp};
+
     use super::*;
 
     const ZXID: i64 = 0x1_0000_0007;
 
+    fn node(mode: CreateMode) -> NewNode {
+        NewNode {
+            path: NodePath::parse("/a").unwrap(),
+            data: b"data".to_vec().into(),
+            acl: Acl::open(),
+            mode,
+        }
+    }
+
     #[test]
     fn the_stat_is_that_of_the_creation() {
-        const SESSION: i64 = 5;
-        for (mode, owner) in [
-            (CreateMode::Ephemeral { sequential: true }, SESSION),
-            (
-                CreateMode::Persistent {
-                    sequential: false,
-                    ttl: None,
-                },
-                0,
-            ),
+        let session = SessionId::from_i64(5);
+        let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1);
+        for (mode, ephemeral_owner) in [
+            (CreateMode::EphemeralSequential, Some(session)),
+            (CreateMode::Persistent, None),
         ] {
-            let create = CreateRequest {
-                path: NodePath::parse("/a").unwrap(),
-                data: b"data".to_vec().into(),
-                mode,
-                acl: crate::acl::Acl::open(),
-            };
-            let expected = wire::Stat {
+            let expected = Stat {
                 czxid: ZXID,
                 mzxid: ZXID,
                 pzxid: ZXID,
-                ctime: 1_000,
-                mtime: 1_000,
+                ctime: time,
+                mtime: time,
                 data_length: 4,
-                ephemeral_owner: owner,
-                ..wire::Stat::default()
+                ephemeral_owner,
+                ..Stat::default()
             };
-            assert_eq!(stat(SESSION, &create, ZXID, 1_000), expected);
+            assert_eq!(stat(session, &node(mode), ZXID, time), expected);
         }
     }
 
     #[test]
     fn every_create2_becomes_a_create() {
-        use wire::{MultiOp as Op, Request as Wire};
-        let node = wire::NewNode {
-            path: "/a".to_owned(),
-            data: bytes::Bytes::from_static(b"data"),
-            acl: vec![wire::AclEntry::open()],
-            mode: wire::CreateMode::EphemeralSequential,
-        };
-        let check = Op::Check {
-            path: "/b".to_owned(),
+        let node = node(CreateMode::EphemeralSequential);
+        let check = MultiOp::Check {
+            path: NodePath::parse("/b").unwrap(),
             version: None,
         };
-        let instead = plain(&Wire::Create2(node.clone()));
-        assert_eq!(instead, Some(Wire::Create(node.clone())));
-        let instead = plain(&Wire::Multi(vec![check.clone(), Op::Create2(node.clone())]));
-        let expected = Wire::Multi(vec![check, Op::Create(node)]);
+        let instead = plain(&Request::Create2(node.clone()));
+        assert_eq!(instead, Some(Request::Create(node.clone())));
+        let create2 = MultiOp::Create2(node.clone());
+        let instead = plain(&Request::Multi(vec![check.clone(), create2]));
+        let expected = Request::Multi(vec![check, MultiOp::Create(node)]);
         assert_eq!(instead, Some(expected));
-        assert_eq!(plain(&Wire::WhoAmI), None);
+        assert_eq!(plain(&Request::WhoAmI), None);
     }
 }

@@ -39,7 +39,7 @@ async fn a_writer_that_leaves_wakes_only_the_readers_behind_it() {
         .count();
     let gets = all
         .iter()
-        .filter(|request| matches!(request, Request::Get { .. }))
+        .filter(|request| matches!(request, Request::GetData { .. }))
         .count();
     assert_eq!((lists, gets), (1, 0), "the last reader's");
     assert!(!second.is_finished() && !last.is_finished());
@@ -94,7 +94,7 @@ async fn free_locks_cost_one_round_trip_and_changes_two() {
     let shape: Vec<&str> = requests
         .iter()
         .map(|request| match request {
-            Request::List { .. } => "list",
+            Request::GetChildren2 { .. } => "list",
             _ if matching::creates(READERS)(request) => "create reader",
             _ if matching::creates(WRITERS)(request) => "create writer",
             _ if matching::deletes(READERS)(request) => "delete reader",

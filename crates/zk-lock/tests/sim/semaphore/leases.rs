@@ -56,7 +56,7 @@ async fn a_try_without_room_or_behind_a_waiter_writes_nothing() {
             let request = seen.request;
             let reads = matches!(
                 request,
-                Request::Sync { .. } | Request::Get { .. } | Request::List { .. }
+                Request::Sync { .. } | Request::GetData { .. } | Request::GetChildren2 { .. }
             );
             assert!(reads, "{request:?}");
         }
@@ -172,9 +172,9 @@ async fn a_free_semaphore_costs_two_round_trips() {
     let (mut creates, mut deletes, mut reads) = (0, 0, 0);
     for seen in ensemble.requests().drain(before..) {
         match seen.request {
-            Request::Create(_) => creates += 1,
+            Request::Create2(_) => creates += 1,
             Request::Delete { .. } => deletes += 1,
-            Request::Get { .. } | Request::List { .. } => reads += 1,
+            Request::GetData { .. } | Request::GetChildren2 { .. } => reads += 1,
             other => panic!("{other:?}"),
         }
     }

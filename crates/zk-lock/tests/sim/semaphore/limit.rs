@@ -24,7 +24,7 @@ async fn the_limit_is_made_with_the_node_that_has_it() {
     }
     assert_eq!(ensemble.arrived(matching::sets(PATH)), 0);
     for seen in ensemble.requests() {
-        if let Request::Create(create) = &seen.request
+        if let Request::Create2(create) = &seen.request
             && create.path.as_str() == PATH
         {
             assert_eq!(create.data.as_slice(), b"5");

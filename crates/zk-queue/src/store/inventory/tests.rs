@@ -46,7 +46,7 @@ fn take_first(inventory: &mut Inventory) -> ListedItem {
 }
 
 fn content(bytes: usize) -> ItemContent {
-    let unframed = ItemContent::parse(Layout::Recipe, vec![7; bytes], &Stat::zeroed());
+    let unframed = ItemContent::parse(Layout::Recipe, vec![7; bytes], &Stat::default());
     unframed.expect("any data is an item")
 }
 

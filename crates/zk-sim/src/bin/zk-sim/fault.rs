@@ -172,7 +172,7 @@ pub(crate) fn parse_script(text: &str) -> Result<Vec<Fault>, String> {
 
 #[cfg(test)]
 mod tests {
-    use zk_core::transport::{Bytes, CreateMode, CreateRequest, Op};
+    use zk_core::transport::{CreateMode, MultiOp, NewNode, NodeData};
 
     use super::*;
 
@@ -224,9 +224,9 @@ mod tests {
         let requests = [
             (
                 "create",
-                Request::Create(CreateRequest {
+                Request::Create2(NewNode {
                     path: path(),
-                    data: Bytes::default(),
+                    data: NodeData::default(),
                     mode: CreateMode::Container,
                     acl: zk_core::Acl::open(),
                 }),
@@ -240,16 +240,16 @@ mod tests {
             ),
             (
                 "get",
-                Request::Get {
+                Request::GetData {
                     path: path(),
                     watch,
                 },
             ),
             (
                 "set",
-                Request::Set {
+                Request::SetData {
                     path: path(),
-                    data: Bytes::default(),
+                    data: NodeData::default(),
                     version,
                 },
             ),
@@ -262,7 +262,7 @@ mod tests {
             ),
             (
                 "list",
-                Request::List {
+                Request::GetChildren2 {
                     path: path(),
                     watch,
                 },
@@ -270,7 +270,7 @@ mod tests {
             ("sync", Request::Sync { path: path() }),
             (
                 "transaction",
-                Request::Transaction(vec![Op::Delete {
+                Request::Multi(vec![MultiOp::Delete {
                     path: path(),
                     version,
                 }]),

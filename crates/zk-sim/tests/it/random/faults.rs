@@ -131,13 +131,13 @@ fn matching_last(requests: &[Request]) -> (Match, usize) {
     let path = matching::paths(last)[0];
     let name = path.as_str();
     let (matching, is_of_a_kind) = match last {
-        Request::Create(_) => (Match::create(name), true),
+        Request::Create2(_) => (Match::create(name), true),
         Request::Delete { .. } => (Match::delete(name), true),
-        Request::Set { .. } => (Match::set(name), true),
-        Request::Get { .. } => (Match::get(name), true),
+        Request::SetData { .. } => (Match::set(name), true),
+        Request::GetData { .. } => (Match::get(name), true),
         Request::Exists { .. } => (Match::exists(name), true),
-        Request::List { .. } => (Match::children(name), true),
-        Request::Transaction(_) => (Match::multi(name), true),
+        Request::GetChildren2 { .. } => (Match::children(name), true),
+        Request::Multi(_) => (Match::multi(name), true),
         _ => (Match::requests().path(name), false),
     };
     let is_alike = |other: &&Request| {
@@ -402,7 +402,7 @@ fn tree<'a>(
 ) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
     Box::pin(async move {
         let name = path.as_str().replace(root.as_str(), "~");
-        let get = Request::Get {
+        let get = Request::GetData {
             path: path.clone(),
             watch: false,
         };
@@ -416,7 +416,7 @@ fn tree<'a>(
             other => format!("{other:?}"),
         };
         lines.push(format!("{name}: {line}"));
-        let list = Request::List {
+        let list = Request::GetChildren2 {
             path: path.clone(),
             watch: false,
         };

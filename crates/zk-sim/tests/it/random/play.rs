@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::task::coop::unconstrained;
 use zk_core::transport::{
-    CreateMode, CreateRequest, OpResult, Phase, ReadResult, Request, Response, Transport,
+    CreateMode, MultiResult, NewNode, Phase, ReadResult, Request, Response, Transport,
     TransportError, WatchNotification, Watched, Watching,
 };
 use zk_core::{NodePath, SessionId, Stat};
@@ -89,13 +89,10 @@ enum Kind {
 
 impl<S: Open> Player<'_, S> {
     async fn begin(&mut self) {
-        let create = Request::Create(CreateRequest {
+        let create = Request::Create2(NewNode {
             path: self.root.clone(),
-            data: zk_core::transport::Bytes::default(),
-            mode: CreateMode::Persistent {
-                sequential: false,
-                ttl: None,
-            },
+            data: zk_core::transport::NodeData::default(),
+            mode: CreateMode::Persistent,
             acl: zk_core::Acl::open(),
         });
         match submit(&*self.sessions[0], create).await {
@@ -253,10 +250,10 @@ impl<S: Open> Player<'_, S> {
                 let parts: Vec<_> = parts
                     .into_iter()
                     .map(|part| match part {
-                        OpResult::Checked => "checked".to_owned(),
-                        OpResult::Deleted => "deleted".to_owned(),
-                        OpResult::Set(stat) => format!("set {}", self.stat(&stat)),
-                        OpResult::Created { path, stat } => format!(
+                        MultiResult::Checked => "checked".to_owned(),
+                        MultiResult::Deleted => "deleted".to_owned(),
+                        MultiResult::Set(stat) => format!("set {}", self.stat(&stat)),
+                        MultiResult::Created { path, stat } => format!(
                             "created {} {:?}",
                             self.local(&path),
                             stat.map(|stat| self.stat(&stat))

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zk_core::transport::{Bytes, CreateMode, CreateRequest, Op, ReadOp, Request};
+use zk_core::transport::{CreateMode, MultiOp, MultiRead, NewNode, NodeData, Request};
 use zk_core::{Acl, AclEntry, NodePath, Permissions};
 use zk_sim::matching;
 
@@ -31,6 +31,9 @@ pub(crate) enum Step {
     /// Closes a session, and opens another one in its place.
     Reopen(usize),
 }
+
+/// How long a node with a time to live may stay: longer than any program.
+const TTL: Duration = Duration::from_secs(3600);
 
 impl Program {
     pub(crate) fn generate(seed: u64) -> Self {
@@ -89,7 +92,9 @@ impl Program {
         let is_there = |request: &Request| {
             !matches!(
                 request,
-                Request::MultiRead(_) | Request::Ephemerals { .. } | Request::CountBelow { .. }
+                Request::MultiRead(_)
+                    | Request::GetEphemerals { .. }
+                    | Request::GetAllChildrenNumber { .. }
             )
         };
         let mut program = self.clone();
@@ -122,7 +127,7 @@ impl Program {
                     let is_wanted = |request: &&Request| {
                         !matches!(
                             request,
-                            Request::AddWatch { .. } | Request::Ephemerals { .. }
+                            Request::AddWatch { .. } | Request::GetEphemerals { .. }
                         )
                     };
                     let requests: Vec<_> = requests.iter().filter(is_wanted).cloned().collect();
@@ -160,7 +165,8 @@ impl Program {
         let mut writes = Vec::new();
         while writes.len() < self.len() {
             let request = random.request();
-            if let Request::Create(_) | Request::Set { .. } | Request::Delete { .. } = request {
+            if let Request::Create2(_) | Request::SetData { .. } | Request::Delete { .. } = request
+            {
                 writes.push(request);
             }
         }
@@ -181,37 +187,45 @@ impl Program {
             };
             for request in requests {
                 match request {
-                    Request::Create(create) => moved(&mut create.path),
-                    Request::Transaction(changes) => {
+                    Request::Create(create) | Request::Create2(create) => {
+                        moved(&mut create.path);
+                    }
+                    Request::Multi(changes) => {
                         for change in changes {
                             match change {
-                                Op::Create(create) => moved(&mut create.path),
-                                Op::Check { path, .. }
-                                | Op::Set { path, .. }
-                                | Op::Delete { path, .. } => moved(path),
+                                MultiOp::Create(create) | MultiOp::Create2(create) => {
+                                    moved(&mut create.path);
+                                }
+                                MultiOp::Check { path, .. }
+                                | MultiOp::SetData { path, .. }
+                                | MultiOp::Delete { path, .. } => moved(path),
                             }
                         }
                     }
                     Request::Delete { path, .. }
-                    | Request::Get { path, .. }
-                    | Request::Set { path, .. }
+                    | Request::GetData { path, .. }
+                    | Request::SetData { path, .. }
                     | Request::Exists { path, .. }
-                    | Request::List { path, .. }
+                    | Request::GetChildren2 { path, .. }
                     | Request::Sync { path }
                     | Request::GetAcl { path }
                     | Request::SetAcl { path, .. }
                     | Request::AddWatch { path, .. }
-                    | Request::CountBelow { path } => moved(path),
+                    | Request::GetAllChildrenNumber { path } => moved(path),
                     Request::MultiRead(reads) => {
                         for read in reads {
-                            let (ReadOp::Data(path) | ReadOp::Children(path)) = read;
+                            let (MultiRead::GetData { path } | MultiRead::GetChildren { path }) =
+                                read;
                             moved(path);
                         }
                     }
-                    Request::Ephemerals { prefix } => {
+                    Request::GetEphemerals { prefix } => {
                         *prefix = prefix.replacen(self.root.as_str(), root.as_str(), 1);
                     }
-                    Request::WhoAmI | Request::GetConfig => {}
+                    other => assert!(
+                        matches!(other, Request::WhoAmI | Request::GetConfig { .. }),
+                        "{other:?} has a path"
+                    ),
                 }
             }
         }
@@ -244,9 +258,9 @@ impl fmt::Debug for Program {
 fn watch_of(path: &NodePath, number: usize) -> Request {
     let (path, watch) = (path.clone(), true);
     match number % 3 {
-        0 => Request::Get { path, watch },
+        0 => Request::GetData { path, watch },
         1 => Request::Exists { path, watch },
-        _ => Request::List { path, watch },
+        _ => Request::GetChildren2 { path, watch },
     }
 }
 
@@ -291,17 +305,17 @@ impl Draw {
 
     fn request(&mut self) -> Request {
         match self.random.u8(0..100) {
-            0..30 => Request::Create(self.create()),
+            0..30 => Request::Create2(self.create()),
             30..42 => Request::Delete {
                 path: self.path(),
                 version: self.version(),
             },
-            42..54 => Request::Set {
+            42..54 => Request::SetData {
                 path: self.path(),
                 data: self.data(),
                 version: self.version(),
             },
-            54..59 => Request::Get {
+            54..59 => Request::GetData {
                 path: self.path(),
                 watch: self.random.bool(),
             },
@@ -309,15 +323,15 @@ impl Draw {
                 path: self.path(),
                 watch: self.random.bool(),
             },
-            64..69 => Request::List {
+            64..69 => Request::GetChildren2 {
                 path: self.path(),
                 watch: self.random.bool(),
             },
             69 => Request::Sync { path: self.path() },
-            70 => Request::CountBelow { path: self.path() },
+            70 => Request::GetAllChildrenNumber { path: self.path() },
             71 => Request::GetAcl { path: self.path() },
             72 => self.multi_read(),
-            73 => Request::Ephemerals {
+            73 => Request::GetEphemerals {
                 prefix: self.path().to_string(),
             },
             74..76 => Request::SetAcl {
@@ -329,7 +343,7 @@ impl Draw {
                 path: self.path(),
                 recursive: self.random.bool(),
             },
-            _ => Request::Transaction(
+            _ => Request::Multi(
                 (0..self.random.usize(1..6))
                     .map(|_| self.change())
                     .collect(),
@@ -340,63 +354,50 @@ impl Draw {
     fn multi_read(&mut self) -> Request {
         let path = self.path();
         Request::MultiRead(vec![
-            ReadOp::Data(path.clone()),
-            ReadOp::Children(self.root.clone()),
-            ReadOp::Children(path),
+            MultiRead::GetData { path: path.clone() },
+            MultiRead::GetChildren {
+                path: self.root.clone(),
+            },
+            MultiRead::GetChildren { path },
         ])
     }
 
-    fn change(&mut self) -> Op {
+    fn change(&mut self) -> MultiOp {
         match self.random.u8(0..10) {
-            0..4 => Op::Create(self.create()),
-            4..6 => Op::Delete {
+            0..4 => MultiOp::Create2(self.create()),
+            4..6 => MultiOp::Delete {
                 path: self.path(),
                 version: self.version(),
             },
-            6..8 => Op::Set {
+            6..8 => MultiOp::SetData {
                 path: self.path(),
                 data: self.data(),
                 version: self.version(),
             },
-            _ => Op::Check {
+            _ => MultiOp::Check {
                 path: self.path(),
                 version: self.version(),
             },
         }
     }
 
-    fn create(&mut self) -> CreateRequest {
+    fn create(&mut self) -> NewNode {
         let mode = match self.random.u8(0..12) {
-            0..5 => CreateMode::Persistent {
-                sequential: false,
-                ttl: None,
-            },
-            5 | 6 => CreateMode::Persistent {
-                sequential: true,
-                ttl: None,
-            },
-            7 => CreateMode::Persistent {
-                sequential: self.random.bool(),
-                ttl: Some(Duration::from_secs(3600)),
-            },
-            8 => CreateMode::Ephemeral { sequential: true },
-            9 | 10 => CreateMode::Ephemeral { sequential: false },
+            0..5 => CreateMode::Persistent,
+            5 | 6 => CreateMode::PersistentSequential,
+            7 if self.random.bool() => CreateMode::PersistentSequentialWithTtl(TTL),
+            7 => CreateMode::PersistentWithTtl(TTL),
+            8 => CreateMode::EphemeralSequential,
+            9 | 10 => CreateMode::Ephemeral,
             _ => CreateMode::Container,
         };
-        let is_sequential = matches!(
-            mode,
-            CreateMode::Persistent {
-                sequential: true,
-                ..
-            } | CreateMode::Ephemeral { sequential: true }
-        );
-        let path = if is_sequential {
+        let path = if mode.is_sequential() {
             let parent = self.dir();
             NodePath::parse(&format!("{parent}/s-")).unwrap()
         } else {
             self.path()
         };
-        CreateRequest {
+        NewNode {
             path,
             data: self.data(),
             mode,
@@ -429,9 +430,9 @@ impl Draw {
         }
     }
 
-    fn data(&mut self) -> Bytes {
+    fn data(&mut self) -> NodeData {
         let length = self.random.usize(0..9);
-        Bytes::from(vec![b'x'; length])
+        NodeData::from(vec![b'x'; length])
     }
 
     fn version(&mut self) -> Option<i32> {

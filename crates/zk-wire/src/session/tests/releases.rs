@@ -6,9 +6,9 @@ fn one_host() -> Peer {
     Peer::with_hosts(&["a"], config())
 }
 
-fn add_watch(path: &str) -> Request {
+fn add_watch(at: &str) -> Request {
     Request::AddWatch {
-        path: path.to_owned(),
+        path: path(at),
         recursive: true,
     }
 }
@@ -34,7 +34,7 @@ fn what_an_assumed_release_lacks_is_refused_at_once() {
     let refused = peer.session.submit(&add_watch("/a"));
     assert_eq!(refused, Err(SubmitError::Unsupported { needs, assumed }));
     peer.submit(&Request::CheckWatches {
-        path: "/a".to_owned(),
+        path: path("/a"),
         kind: None,
     });
     assert_eq!(peer.sent().len(), 1, "3.5 knows it");

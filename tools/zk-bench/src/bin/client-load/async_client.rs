@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
-use zk_wire::{AclEntry, NewNode, Reply, Request};
+use zk_wire::{Acl, NewNode, NodeData, Reply, Request};
 use zookeeper_client::{Acls, CreateMode, CreateOptions};
 
 /// A session of an asynchronous client; clones share it.
@@ -44,19 +44,19 @@ impl AsyncClient for zk_wire::Client {
 
     async fn get(&self, path: &str) -> anyhow::Result<usize> {
         let request = Request::GetData {
-            path: path.to_owned(),
+            path: path.parse()?,
             watch: false,
         };
         match self.request(&request).await?.reply {
-            Reply::Data { data, .. } => Ok(data.len()),
+            Reply::Data { data, .. } => Ok(data.as_slice().len()),
             other => bail!("the reply to a get is {other:?}"),
         }
     }
 
     async fn set(&self, path: &str, data: &Bytes) -> anyhow::Result<()> {
         let request = Request::SetData {
-            path: path.to_owned(),
-            data: data.clone(),
+            path: path.parse()?,
+            data: data.clone().into(),
             version: None,
         };
         self.request(&request).await?;
@@ -64,14 +64,14 @@ impl AsyncClient for zk_wire::Client {
     }
 
     async fn create(&self, path: &str) -> anyhow::Result<()> {
-        self.request(&create_request(path)).await?;
+        self.request(&create_request(path)?).await?;
         Ok(())
     }
 
     async fn create_and_list(&self, path: &str, parent: &str) -> anyhow::Result<usize> {
-        let create = create_request(path);
+        let create = create_request(path)?;
         let list = Request::GetChildren {
-            path: parent.to_owned(),
+            path: parent.parse()?,
             watch: false,
         };
         let (created, listed) = tokio::join!(self.request(&create), self.request(&list));
@@ -84,7 +84,7 @@ impl AsyncClient for zk_wire::Client {
 
     async fn delete(&self, path: &str) -> anyhow::Result<()> {
         let request = Request::Delete {
-            path: path.to_owned(),
+            path: path.parse()?,
             version: None,
         };
         self.request(&request).await?;
@@ -97,13 +97,13 @@ impl AsyncClient for zk_wire::Client {
     }
 }
 
-fn create_request(path: &str) -> Request {
-    Request::Create(NewNode {
-        path: path.to_owned(),
-        data: Bytes::new(),
-        acl: vec![AclEntry::open()],
+fn create_request(path: &str) -> anyhow::Result<Request> {
+    Ok(Request::Create(NewNode {
+        path: path.parse()?,
+        data: NodeData::default(),
+        acl: Acl::open(),
         mode: zk_wire::CreateMode::Ephemeral,
-    })
+    }))
 }
 
 impl AsyncClient for zk_core::Session {

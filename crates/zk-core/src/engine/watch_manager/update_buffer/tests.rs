@@ -3,9 +3,9 @@
 use std::task::Waker;
 
 use proptest::prelude::*;
+use zk_wire::NodePath;
 
 use super::*;
-use crate::path::NodePath;
 use crate::transport::WatchEvent;
 
 fn change() -> SubscriptionEvent {

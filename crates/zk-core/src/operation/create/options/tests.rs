@@ -15,10 +15,14 @@ fn every_combination_of_options_is_a_mode_or_an_error() {
             let (ephemeral, sequential, container) = (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0);
             let ttl_fits = ttl.is_none_or(|ttl| ttl == Duration::from_millis(1));
             let expected = match (ephemeral, sequential, container, ttl.is_some()) {
-                (false, sequential, false, _) if ttl_fits => {
-                    Some(CreateMode::Persistent { sequential, ttl })
-                }
-                (true, sequential, false, false) => Some(CreateMode::Ephemeral { sequential }),
+                (false, sequential, false, _) if ttl_fits => Some(match (sequential, ttl) {
+                    (false, None) => CreateMode::Persistent,
+                    (true, None) => CreateMode::PersistentSequential,
+                    (false, Some(ttl)) => CreateMode::PersistentWithTtl(ttl),
+                    (true, Some(ttl)) => CreateMode::PersistentSequentialWithTtl(ttl),
+                }),
+                (true, false, false, false) => Some(CreateMode::Ephemeral),
+                (true, true, false, false) => Some(CreateMode::EphemeralSequential),
                 (false, false, true, false) => Some(CreateMode::Container),
                 _ => None,
             };

@@ -6,17 +6,20 @@ use std::fmt;
 use std::ops::BitOr;
 use std::sync::Arc;
 
-/// The access control list of a node: at least one entry. Cloning is cheap.
+use crate::proto::DecodeError;
+use crate::proto::jute::{Decoder, Encoder};
+
+/// The access control list of a node. Servers refuse an empty one. Cloning is cheap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acl(Arc<[AclEntry]>);
 
 impl Acl {
-    /// Creates a list of entries. Operations refuse an empty list.
+    /// Creates a list of entries.
     pub fn new(entries: impl IntoIterator<Item = AclEntry>) -> Self {
         Self(entries.into_iter().collect())
     }
 
-    /// Grants all permissions to all clients. The default of [`Session::create`](crate::Session::create).
+    /// Grants all permissions to all clients.
     pub fn open() -> Self {
         Self::new([AclEntry::new(Permissions::ALL, "world", "anyone")])
     }
@@ -37,6 +40,24 @@ impl Acl {
     /// Returns the entries.
     pub fn entries(&self) -> &[AclEntry] {
         &self.0
+    }
+
+    pub(crate) fn encode(&self, to: &mut Encoder<'_>) {
+        to.list(&self.0, |to, entry| {
+            to.int(i32::from(entry.permissions.0));
+            to.string(&entry.scheme).string(&entry.id);
+        });
+    }
+
+    pub(crate) fn decode(from: &mut Decoder) -> Result<Self, DecodeError> {
+        let entries = from.list("access rules", |from| {
+            Ok(AclEntry {
+                permissions: Permissions::from_bits(from.int("the permissions of an access rule")?),
+                scheme: from.text("the scheme of an access rule")?,
+                id: from.text("the identity of an access rule")?,
+            })
+        })?;
+        Ok(Self::new(entries))
     }
 }
 
@@ -100,13 +121,8 @@ impl Permissions {
     /// No permissions.
     pub const NONE: Self = Self(0);
 
-    /// Returns the number that stands for this set in the protocol.
-    pub(crate) const fn bits(self) -> u8 {
-        self.0
-    }
-
     /// Returns the set that a number stands for in the protocol; unknown permissions are left out.
-    pub(crate) fn from_bits(bits: i32) -> Self {
+    fn from_bits(bits: i32) -> Self {
         Self(u8::try_from(bits & i32::from(Self::ALL.0)).unwrap_or_default())
     }
 

@@ -121,10 +121,10 @@ fn parents_end_at_the_root() {
 #[test]
 fn names_are_paths_of_one_component() {
     for name in ["a", "...", "b c", "\u{7f}", "é-.", "a~"] {
-        assert!(is_name(name), "{name:?}");
+        assert!(NodePath::is_name(name), "{name:?}");
     }
     for name in ["", ".", "..", "a/b", "/", "a\0", "😀"] {
-        assert!(!is_name(name), "{name:?}");
+        assert!(!NodePath::is_name(name), "{name:?}");
     }
 }
 
@@ -155,6 +155,41 @@ fn joining_checks_the_name() {
     );
     for name in ["", "/a", "a/", ".."] {
         assert!(root.join(name).is_err(), "{name:?}");
+    }
+}
+
+#[test]
+fn a_path_is_put_below_another_and_taken_from_it() {
+    for (base, path, joined) in [
+        ("/", "/", "/"),
+        ("/", "/a", "/a"),
+        ("/", "/a/b", "/a/b"),
+        ("/a", "/", "/a"),
+        ("/a", "/a", "/a/a"),
+        ("/a", "/b/c", "/a/b/c"),
+        ("/a/b", "/", "/a/b"),
+        ("/a/b", "/c", "/a/b/c"),
+    ] {
+        let [base, path, joined] = [base, path, joined].map(|path| NodePath::parse(path).unwrap());
+        assert_eq!(base.join_path(&path), joined, "{path} below {base}");
+        assert_eq!(joined.relative_to(&base), Some(path), "{joined} - {base}");
+    }
+}
+
+#[test]
+fn a_path_that_is_not_below_another_is_not_relative_to_it() {
+    for (base, path) in [
+        ("/a", "/"),
+        ("/a", "/b"),
+        // Its name only begins like the other one.
+        ("/a", "/ab"),
+        ("/a", "/ab/c"),
+        ("/a/b", "/a"),
+        ("/a/b", "/a/bc"),
+        ("/a", "/b/a"),
+    ] {
+        let [base, path] = [base, path].map(|path| NodePath::parse(path).unwrap());
+        assert_eq!(path.relative_to(&base), None, "{path} - {base}");
     }
 }
 

@@ -16,14 +16,14 @@ use std::sync::Arc;
 /// Cloning is cheap.
 ///
 /// ```
-/// use zk_core::NodePath;
+/// use zk_wire::NodePath;
 ///
 /// let path: NodePath = "/app/locks".parse()?;
 /// assert_eq!(path.join("a")?.as_str(), "/app/locks/a");
 /// assert_eq!(path.name(), Some("locks"));
 /// let error = "app".parse::<NodePath>().unwrap_err();
 /// assert_eq!(error.to_string(), r#"path "app" does not start with '/'; write "/app""#);
-/// # Ok::<(), zk_core::ParsePathError>(())
+/// # Ok::<(), zk_wire::ParsePathError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodePath(Arc<str>);
@@ -87,13 +87,13 @@ impl NodePath {
     /// # Examples
     ///
     /// ```
-    /// use zk_core::NodePath;
+    /// use zk_wire::NodePath;
     ///
     /// let path: NodePath = "/a/b/c".parse()?;
     /// assert_eq!(path.depth_below(&NodePath::root()), Some(3));
     /// assert_eq!(path.depth_below(&"/a".parse()?), Some(2));
     /// assert_eq!(path.depth_below(&"/a/x".parse()?), None);
-    /// # Ok::<(), zk_core::ParsePathError>(())
+    /// # Ok::<(), zk_wire::ParsePathError>(())
     /// ```
     pub fn depth_below(&self, base: &Self) -> Option<usize> {
         let rest = self.prefix().strip_prefix(base.prefix())?;
@@ -115,34 +115,43 @@ impl NodePath {
         Self::parse(&format!("{}/{name}", self.prefix()))
     }
 
-    /// Returns the path of a child that a server listed, whose name is [valid](is_name).
-    pub(crate) fn child(&self, name: &str) -> Self {
-        Self(Arc::from(format!("{}/{name}", self.prefix())))
-    }
-
-    /// Returns this path with its last component replaced by `name`; the root is unchanged.
-    pub(crate) fn with_name(&self, name: &str) -> Self {
-        match self.split() {
-            Some((parent, _)) => Self(Arc::from(format!("{parent}/{name}"))),
-            None => self.clone(),
+    /// Returns `path` below this one: `/b` below `/a` is `/a/b`.
+    #[must_use]
+    pub fn join_path(&self, path: &Self) -> Self {
+        match (self.is_root(), path.is_root()) {
+            (true, _) => path.clone(),
+            (_, true) => self.clone(),
+            _ => Self(Arc::from(format!("{self}{path}"))),
         }
     }
 
-    /// Returns `path` appended to this one.
-    pub(crate) fn below(&self, path: &Self) -> Self {
-        Self(Arc::from(format!("{self}{path}")))
+    /// Returns this path relative to `base`: `/a/b` is `/b` below `/a`; `None` if it is not below it nor the same path.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use zk_wire::NodePath;
+    ///
+    /// let path: NodePath = "/a/b".parse()?;
+    /// assert_eq!(path.relative_to(&"/a".parse()?), Some("/b".parse()?));
+    /// assert_eq!(path.relative_to(&path), Some(NodePath::root()));
+    /// assert_eq!("/ab".parse::<NodePath>()?.relative_to(&"/a".parse()?), None);
+    /// # Ok::<(), zk_wire::ParsePathError>(())
+    /// ```
+    pub fn relative_to(&self, base: &Self) -> Option<Self> {
+        match self.as_str().strip_prefix(base.prefix())? {
+            "" => Some(Self::root()),
+            rest if rest.starts_with('/') => Some(Self(Arc::from(rest))),
+            _ => None,
+        }
     }
 
-    /// Returns this path relative to `base`, which must be an ancestor of it or the same path.
-    pub(crate) fn above(&self, base: &Self) -> Self {
-        if base.is_root() {
-            return self.clone();
-        }
-        match self.as_str().strip_prefix(base.as_str()) {
-            Some("") => Self::root(),
-            Some(rest) if rest.starts_with('/') => Self(Arc::from(rest)),
-            _ => self.clone(),
-        }
+    /// Returns whether a node can have this name.
+    pub fn is_name(name: &str) -> bool {
+        let is_plain = |byte| matches!(byte, b' '..=b'-' | b'0'..=b'~');
+        let is_ordinary = name.bytes().all(is_plain);
+        let is_valid = || !name.contains('/') && problem_of(&format!("/{name}")).is_none();
+        !name.is_empty() && (is_ordinary || is_valid())
     }
 
     /// Returns what precedes the slash of a child's name.
@@ -320,14 +329,6 @@ enum Problem {
     EmptyComponent { at: usize },
     Dots { name: String },
     Character { character: char, at: usize },
-}
-
-/// Returns whether a node can have this name.
-pub(crate) fn is_name(name: &str) -> bool {
-    let is_plain = |byte| matches!(byte, b' '..=b'-' | b'0'..=b'~');
-    let is_ordinary = name.bytes().all(is_plain);
-    let is_valid = || !name.contains('/') && problem_of(&format!("/{name}")).is_none();
-    !name.is_empty() && (is_ordinary || is_valid())
 }
 
 /// Checks a path by the rules of servers of 3.4, which are the least strict.
