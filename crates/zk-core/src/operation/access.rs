@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use zk_wire::{Acl, Stat};
+use zk_wire::{Acl, NodePath, Stat};
 
 use super::request_checks::{acl_bytes, check_size, check_version};
-use super::target::{OperationFuture, Target};
-use crate::call::WriteOutcome;
+use super::target::{OperationFuture, Target, operations};
+use crate::call::{Call, WriteOutcome};
 use crate::error::{Error, ErrorKind, Operation};
 use crate::outcome::{Verdict, judge_acl};
 use crate::transport::{Request, Response};
+
+operations! {
+    GetAcl => GetAcl get_acl -> (Acl, Stat);
+}
 
 /// Reads the access rules of a node; created by [`Session::acl`](crate::Session::acl).
 ///
@@ -22,30 +26,11 @@ pub struct GetAcl {
     target: Target,
 }
 
-impl GetAcl {
-    pub(crate) fn new(target: Target) -> Self {
-        Self { target }
-    }
-
-    /// Bounds the whole call; the default is the session's operation timeout.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.target.timeout(timeout);
-        self
-    }
-}
-
-impl IntoFuture for GetAcl {
-    type Output = Result<(Acl, Stat), Error>;
-    type IntoFuture = OperationFuture<(Acl, Stat)>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        self.target.run(Operation::GetAcl, async move |call, path| {
-            let request = Request::GetAcl {
-                path: call.wire(&path),
-            };
-            call.read(&path, &request, rules).await
-        })
-    }
+async fn get_acl(call: Call, path: NodePath) -> Result<(Acl, Stat), Error> {
+    let request = Request::GetAcl {
+        path: call.wire(&path),
+    };
+    call.read(&path, &request, rules).await
 }
 
 /// Replaces the access rules of a node; created by [`Session::set_acl`](crate::Session::set_acl).

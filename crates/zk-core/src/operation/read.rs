@@ -5,12 +5,22 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_wire::{NodePath, Stat};
 
-use super::target::{OperationFuture, Target};
+use super::target::{OperationFuture, Target, operations};
 use crate::call::Call;
 use crate::engine::catch_up::CatchUp;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::transport::{Request, Response};
 use crate::watch::{Watch, register};
+
+operations! {
+    Get => Get get -> (Bytes, Stat);
+    Exists => Exists exists -> Option<Stat>;
+    GetStat => Stat stat -> Stat;
+    List => List list -> (Vec<String>, Stat);
+    GetWatched => Get get_watched -> (Bytes, Stat, Watch);
+    ExistsWatched => Exists exists_watched -> (Option<Stat>, Watch);
+    ListWatched => List list_watched -> (Vec<String>, Stat, Watch);
+}
 
 /// Reads the data of a node; created by [`Session::get`](crate::Session::get).
 ///
@@ -28,21 +38,9 @@ pub struct Get {
 }
 
 impl Get {
-    pub(crate) fn new(target: Target) -> Self {
-        Self { target }
-    }
-
-    /// Bounds the whole call; the default is the session's operation timeout.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.target.timeout(timeout);
-        self
-    }
-
     /// Also sets a watch that fires when the data of the node changes or the node is deleted.
     pub fn watched(self) -> GetWatched {
-        GetWatched {
-            target: self.target,
-        }
+        GetWatched::new(self.target)
     }
 
     /// Returns the path if it is valid.
@@ -51,19 +49,12 @@ impl Get {
     }
 }
 
-impl IntoFuture for Get {
-    type Output = Result<(Bytes, Stat), Error>;
-    type IntoFuture = OperationFuture<(Bytes, Stat)>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        self.target.run(Operation::Get, async move |call, path| {
-            let request = Request::GetData {
-                path: call.wire(&path),
-                watch: false,
-            };
-            call.read(&path, &request, Response::data).await
-        })
-    }
+async fn get(call: Call, path: NodePath) -> Result<(Bytes, Stat), Error> {
+    let request = Request::GetData {
+        path: call.wire(&path),
+        watch: false,
+    };
+    call.read(&path, &request, Response::data).await
 }
 
 /// Checks whether a node exists; created by [`Session::exists`](crate::Session::exists).
@@ -82,37 +73,18 @@ pub struct Exists {
 }
 
 impl Exists {
-    pub(crate) fn new(target: Target) -> Self {
-        Self { target }
-    }
-
-    /// Bounds the whole call; the default is the session's operation timeout.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.target.timeout(timeout);
-        self
-    }
-
     /// Sets a watch with the read, which fires when the node is created, changed or deleted.
     pub fn watched(self) -> ExistsWatched {
-        ExistsWatched {
-            target: self.target,
-        }
+        ExistsWatched::new(self.target)
     }
 }
 
-impl IntoFuture for Exists {
-    type Output = Result<Option<Stat>, Error>;
-    type IntoFuture = OperationFuture<Option<Stat>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        self.target.run(Operation::Exists, async move |call, path| {
-            exists(&call, &path).await
-        })
-    }
+async fn exists(call: Call, path: NodePath) -> Result<Option<Stat>, Error> {
+    find(&call, &path).await
 }
 
 /// Reads the stat of a node, if there is one.
-pub(super) async fn exists(call: &Call, path: &NodePath) -> Result<Option<Stat>, Error> {
+pub(super) async fn find(call: &Call, path: &NodePath) -> Result<Option<Stat>, Error> {
     let request = Request::Exists {
         path: call.wire(path),
         watch: false,
@@ -138,28 +110,9 @@ pub struct GetStat {
     target: Target,
 }
 
-impl GetStat {
-    pub(crate) fn new(target: Target) -> Self {
-        Self { target }
-    }
-
-    /// Bounds the whole call; the default is the session's operation timeout.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.target.timeout(timeout);
-        self
-    }
-}
-
-impl IntoFuture for GetStat {
-    type Output = Result<Stat, Error>;
-    type IntoFuture = OperationFuture<Stat>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        self.target.run(Operation::Stat, async move |call, path| {
-            let stat = exists(&call, &path).await?;
-            stat.ok_or_else(|| call.error(&path, ErrorKind::NoNode).attempts_made(1))
-        })
-    }
+async fn stat(call: Call, path: NodePath) -> Result<Stat, Error> {
+    let stat = find(&call, &path).await?;
+    stat.ok_or_else(|| call.error(&path, ErrorKind::NoNode).attempts_made(1))
 }
 
 /// Lists the children of a node; created by [`Session::list`](crate::Session::list).
@@ -178,41 +131,22 @@ pub struct List {
 }
 
 impl List {
-    pub(crate) fn new(target: Target) -> Self {
-        Self { target }
-    }
-
-    /// Bounds the whole call; the default is the session's operation timeout.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.target.timeout(timeout);
-        self
-    }
-
     /// Sets a watch with the read, which fires when a child comes or goes, or the node itself goes.
     pub fn watched(self) -> ListWatched {
-        ListWatched {
-            target: self.target,
-        }
+        ListWatched::new(self.target)
     }
 }
 
-impl IntoFuture for List {
-    type Output = Result<(Vec<String>, Stat), Error>;
-    type IntoFuture = OperationFuture<(Vec<String>, Stat)>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        self.target.run(Operation::List, async move |call, path| {
-            let request = Request::GetChildren2 {
-                path: call.wire(&path),
-                watch: false,
-            };
-            call.read(&path, &request, |response| match response {
-                Response::Children { names, stat, .. } => Some((names, stat)),
-                _ => None,
-            })
-            .await
-        })
-    }
+async fn list(call: Call, path: NodePath) -> Result<(Vec<String>, Stat), Error> {
+    let request = Request::GetChildren2 {
+        path: call.wire(&path),
+        watch: false,
+    };
+    call.read(&path, &request, |response| match response {
+        Response::Children { names, stat, .. } => Some((names, stat)),
+        _ => None,
+    })
+    .await
 }
 
 /// Makes the server of this session catch up with the leader; created by [`Session::sync`](crate::Session::sync).
@@ -306,42 +240,27 @@ pub struct GetWatched {
     target: Target,
 }
 
-impl GetWatched {
-    /// Bounds the whole call; the default is the session's operation timeout.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.target.timeout(timeout);
-        self
-    }
-}
-
-impl IntoFuture for GetWatched {
-    type Output = Result<(Bytes, Stat, Watch), Error>;
-    type IntoFuture = OperationFuture<(Bytes, Stat, Watch)>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        self.target.run(Operation::Get, async move |call, path| {
-            let one_shot = register(&call, &path);
-            let request = Request::GetData {
-                path: call.wire(&path),
-                watch: true,
-            };
-            let (data, stat, watch) = call
-                .read(&path, &request, |response| match response {
-                    Response::Data {
-                        data,
-                        stat,
-                        watch: Some(watch),
-                    } => Some((data, stat, watch)),
-                    _ => None,
-                })
-                .await?;
-            Ok((
-                data.into_inner(),
+async fn get_watched(call: Call, path: NodePath) -> Result<(Bytes, Stat, Watch), Error> {
+    let one_shot = register(&call, &path);
+    let request = Request::GetData {
+        path: call.wire(&path),
+        watch: true,
+    };
+    let (data, stat, watch) = call
+        .read(&path, &request, |response| match response {
+            Response::Data {
+                data,
                 stat,
-                Watch::new(&call, watch, one_shot, false),
-            ))
+                watch: Some(watch),
+            } => Some((data, stat, watch)),
+            _ => None,
         })
-    }
+        .await?;
+    Ok((
+        data.into_inner(),
+        stat,
+        Watch::new(&call, watch, one_shot, false),
+    ))
 }
 
 /// Reads whether a node exists and sets a watch; created by [`Exists::watched`].
@@ -358,27 +277,12 @@ pub struct ExistsWatched {
     target: Target,
 }
 
-impl ExistsWatched {
-    /// Bounds the whole call; the default is the session's operation timeout.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.target.timeout(timeout);
-        self
-    }
-}
-
-impl IntoFuture for ExistsWatched {
-    type Output = Result<(Option<Stat>, Watch), Error>;
-    type IntoFuture = OperationFuture<(Option<Stat>, Watch)>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        self.target.run(Operation::Exists, async move |call, path| {
-            exists_watched(&call, &path).await
-        })
-    }
+async fn exists_watched(call: Call, path: NodePath) -> Result<(Option<Stat>, Watch), Error> {
+    find_and_watch(&call, &path).await
 }
 
 /// Checks whether a node exists, and sets a watch.
-pub(super) async fn exists_watched(
+pub(super) async fn find_and_watch(
     call: &Call,
     path: &NodePath,
 ) -> Result<(Option<Stat>, Watch), Error> {
@@ -413,36 +317,21 @@ pub struct ListWatched {
     target: Target,
 }
 
-impl ListWatched {
-    /// Bounds the whole call; the default is the session's operation timeout.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.target.timeout(timeout);
-        self
-    }
-}
-
-impl IntoFuture for ListWatched {
-    type Output = Result<(Vec<String>, Stat, Watch), Error>;
-    type IntoFuture = OperationFuture<(Vec<String>, Stat, Watch)>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        self.target.run(Operation::List, async move |call, path| {
-            let one_shot = register(&call, &path);
-            let request = Request::GetChildren2 {
-                path: call.wire(&path),
-                watch: true,
-            };
-            let (names, stat, watch) = call
-                .read(&path, &request, |response| match response {
-                    Response::Children {
-                        names,
-                        stat,
-                        watch: Some(watch),
-                    } => Some((names, stat, watch)),
-                    _ => None,
-                })
-                .await?;
-            Ok((names, stat, Watch::new(&call, watch, one_shot, true)))
+async fn list_watched(call: Call, path: NodePath) -> Result<(Vec<String>, Stat, Watch), Error> {
+    let one_shot = register(&call, &path);
+    let request = Request::GetChildren2 {
+        path: call.wire(&path),
+        watch: true,
+    };
+    let (names, stat, watch) = call
+        .read(&path, &request, |response| match response {
+            Response::Children {
+                names,
+                stat,
+                watch: Some(watch),
+            } => Some((names, stat, watch)),
+            _ => None,
         })
-    }
+        .await?;
+    Ok((names, stat, Watch::new(&call, watch, one_shot, true)))
 }

@@ -4,10 +4,18 @@ use std::time::Duration;
 
 use zk_wire::{Identity, NodePath};
 
-use super::target::{OperationFuture, Target};
+use super::target::{OperationFuture, Target, operations};
+use crate::call::Call;
 use crate::ensemble_config::EnsembleConfig;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::transport::{Request, Response};
+
+operations! {
+    WhoAmI => WhoAmI whoami -> Vec<Identity>;
+    Ephemerals => Ephemerals ephemerals -> Vec<NodePath>;
+    DescendantCount => DescendantCount descendant_count -> u32;
+    GetConfig => GetConfig get_config -> EnsembleConfig;
+}
 
 /// Returns who a session is to its server; created by [`Session::whoami`](crate::Session::whoami).
 ///
@@ -75,101 +83,52 @@ pub struct GetConfig {
     target: Target,
 }
 
-macro_rules! builders {
-    ($($builder:ident)*) => { $(
-        impl $builder {
-            pub(crate) fn new(target: Target) -> Self {
-                Self { target }
-            }
+async fn whoami(call: Call, path: NodePath) -> Result<Vec<Identity>, Error> {
+    let identities = |response| match response {
+        Response::Identities(identities) => Some(identities),
+        _ => None,
+    };
+    let answer = call.read(&path, &Request::WhoAmI, identities).await;
+    answer.map_err(Error::without_path)
+}
 
-            /// Bounds the whole call; the default is the session's operation timeout.
-            pub fn timeout(mut self, timeout: Duration) -> Self {
-                self.target.timeout(timeout);
-                self
-            }
+async fn ephemerals(call: Call, path: NodePath) -> Result<Vec<NodePath>, Error> {
+    let wire = call.wire(&path);
+    let request = Request::GetEphemerals {
+        prefix: wire.to_string(),
+    };
+    let paths = |response| match response {
+        Response::Paths(paths) => Some(paths),
+        _ => None,
+    };
+    let mut found = call.read(&path, &request, paths).await?;
+    // The server compares texts: a prefix `/a` also matches `/ab`.
+    found.retain(|path| path.depth_below(&wire).is_some());
+    let defaults = call.session().defaults();
+    Ok(found.iter().map(|path| defaults.unwire(path)).collect())
+}
+
+async fn descendant_count(call: Call, path: NodePath) -> Result<u32, Error> {
+    let request = Request::GetAllChildrenNumber {
+        path: call.wire(&path),
+    };
+    let count = |response| match response {
+        Response::Count(count) => Some(count),
+        _ => None,
+    };
+    call.read(&path, &request, count).await
+}
+
+async fn get_config(call: Call, path: NodePath) -> Result<EnsembleConfig, Error> {
+    match call
+        .read(&path, &Request::GetConfig { watch: false }, Response::data)
+        .await
+    {
+        Ok((data, _)) => Ok(EnsembleConfig::new(&data)),
+        Err(error) if error.is_no_node() => {
+            Err(call.error(&path, ErrorKind::Unsupported).attempts_made(1))
         }
-    )* };
-}
-
-builders!(WhoAmI Ephemerals DescendantCount GetConfig);
-
-impl IntoFuture for WhoAmI {
-    type Output = Result<Vec<Identity>, Error>;
-    type IntoFuture = OperationFuture<Vec<Identity>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        self.target.run(Operation::WhoAmI, async move |call, path| {
-            let identities = |response| match response {
-                Response::Identities(identities) => Some(identities),
-                _ => None,
-            };
-            let answer = call.read(&path, &Request::WhoAmI, identities).await;
-            answer.map_err(Error::without_path)
-        })
+        Err(error) => Err(error),
     }
-}
-
-impl IntoFuture for Ephemerals {
-    type Output = Result<Vec<NodePath>, Error>;
-    type IntoFuture = OperationFuture<Vec<NodePath>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        self.target
-            .run(Operation::Ephemerals, async move |call, path| {
-                let wire = call.wire(&path);
-                let request = Request::GetEphemerals {
-                    prefix: wire.to_string(),
-                };
-                let paths = |response| match response {
-                    Response::Paths(paths) => Some(paths),
-                    _ => None,
-                };
-                let mut found = call.read(&path, &request, paths).await?;
-                // The server compares texts: a prefix `/a` also matches `/ab`.
-                found.retain(|path| path.depth_below(&wire).is_some());
-                let defaults = call.session().defaults();
-                Ok(found.iter().map(|path| defaults.unwire(path)).collect())
-            })
-    }
-}
-
-impl IntoFuture for DescendantCount {
-    type Output = Result<u32, Error>;
-    type IntoFuture = OperationFuture<u32>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        self.target
-            .run(Operation::DescendantCount, async move |call, path| {
-                let request = Request::GetAllChildrenNumber {
-                    path: call.wire(&path),
-                };
-                let count = |response| match response {
-                    Response::Count(count) => Some(count),
-                    _ => None,
-                };
-                call.read(&path, &request, count).await
-            })
-    }
-}
-
-impl IntoFuture for GetConfig {
-    type Output = Result<EnsembleConfig, Error>;
-    type IntoFuture = OperationFuture<EnsembleConfig>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        self.target
-            .run(Operation::GetConfig, async move |call, path| {
-                match call
-                    .read(&path, &Request::GetConfig { watch: false }, Response::data)
-                    .await
-                {
-                    Ok((data, _)) => Ok(EnsembleConfig::new(&data)),
-                    Err(error) if error.is_no_node() => {
-                        Err(call.error(&path, ErrorKind::Unsupported).attempts_made(1))
-                    }
-                    Err(error) => Err(error),
-                }
-                .map_err(Error::without_path)
-            })
-    }
+    .map_err(Error::without_path)
 }

@@ -11,6 +11,34 @@ use crate::call::Call;
 use crate::error::{Error, Operation};
 use crate::session_handle::SessionHandle;
 
+/// Gives builders that have a target and nothing else what they have in common: a deadline, and `.await`, which runs the
+/// function behind the arrow.
+macro_rules! operations {
+    ($($builder:ident => $operation:ident $run:ident -> $output:ty;)*) => { $(
+        impl $builder {
+            pub(crate) fn new(target: Target) -> Self {
+                Self { target }
+            }
+
+            /// Bounds the whole call; the default is the session's operation timeout.
+            pub fn timeout(mut self, timeout: Duration) -> Self {
+                self.target.timeout(timeout);
+                self
+            }
+        }
+
+        impl IntoFuture for $builder {
+            type Output = Result<$output, Error>;
+            type IntoFuture = OperationFuture<$output>;
+
+            fn into_future(self) -> Self::IntoFuture {
+                self.target.run(Operation::$operation, $run)
+            }
+        }
+    )* };
+}
+pub(super) use operations;
+
 /// The future of an operation. It may move between threads and owns all it needs.
 pub type OperationFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zk_wire::{NodePath, Stat};
 
-use super::read::{exists, exists_watched};
+use super::read::{find, find_and_watch};
 use super::target::{OperationFuture, Target};
 use crate::call::Call;
 use crate::error::{Error, ErrorClass, ErrorKind, Operation};
@@ -146,7 +146,7 @@ async fn wait<T>(
 ) -> Result<T, Error> {
     let deadline = call.deadline();
     loop {
-        let (stat, mut watch) = match exists_watched(call, path).await {
+        let (stat, mut watch) = match find_and_watch(call, path).await {
             Ok(found) => found,
             // The policy may have given up on a read; the wait goes on as long as there is time.
             Err(error) if error.class() == ErrorClass::Recoverable => {
@@ -210,7 +210,7 @@ async fn read_later(call: &Call, path: &NodePath) -> Result<Option<Stat>, Error>
         if !call.deadline().pause(pause).await {
             return pending().await;
         }
-        match exists(call, path).await {
+        match find(call, path).await {
             Err(error) if error.class() == ErrorClass::Recoverable => {}
             result => return result,
         }
