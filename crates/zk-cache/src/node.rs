@@ -83,8 +83,8 @@ impl Node {
             czxid: self.czxid(),
             mzxid: self.mzxid(),
             pzxid: self.number(PZXID),
-            ctime: to_time(self.number(CTIME)),
-            mtime: to_time(self.number(MTIME)),
+            ctime: Stat::time(self.number(CTIME)),
+            mtime: Stat::time(self.number(MTIME)),
             version,
             cversion,
             aversion,
@@ -223,16 +223,6 @@ fn to_millis(time: SystemTime) -> i64 {
     }
 }
 
-fn to_time(millis: i64) -> SystemTime {
-    let distance = Duration::from_millis(millis.unsigned_abs());
-    let time = if millis < 0 {
-        SystemTime::UNIX_EPOCH.checked_sub(distance)
-    } else {
-        SystemTime::UNIX_EPOCH.checked_add(distance)
-    };
-    time.unwrap_or(SystemTime::UNIX_EPOCH)
-}
-
 const CZXID: usize = 0;
 const MZXID: usize = 1;
 const PZXID: usize = 2;
@@ -259,8 +249,8 @@ mod tests {
             stat.czxid = 1 << 40;
             stat.mzxid = stat.czxid + 1;
             stat.pzxid = stat.czxid + 2;
-            stat.ctime = to_time(1_700_000_000_123);
-            stat.mtime = to_time(-1);
+            stat.ctime = Stat::time(1_700_000_000_123);
+            stat.mtime = Stat::time(-1);
             (stat.version, stat.cversion, stat.aversion) = (-3, 4, 5);
             (stat.data_length, stat.num_children) = (6, 7);
             stat.ephemeral_owner = (at > 0).then(|| SessionId::from_i64(-8));

@@ -61,8 +61,8 @@ impl Stat {
         Ok(Self {
             czxid: from.long("the czxid of a stat")?,
             mzxid: from.long("the mzxid of a stat")?,
-            ctime: to_time(from.long("the ctime of a stat")?),
-            mtime: to_time(from.long("the mtime of a stat")?),
+            ctime: Self::time(from.long("the ctime of a stat")?),
+            mtime: Self::time(from.long("the mtime of a stat")?),
             version: from.int("the version of a stat")?,
             cversion: from.int("the cversion of a stat")?,
             aversion: from.int("the aversion of a stat")?,
@@ -74,6 +74,17 @@ impl Stat {
             num_children: count(from.int("the number of children in a stat")?),
             pzxid: from.long("the pzxid of a stat")?,
         })
+    }
+
+    /// Returns the time that a stat has for a number of milliseconds since 1970; 1970 if no clock has such a time.
+    pub fn time(millis: i64) -> SystemTime {
+        let distance = Duration::from_millis(millis.unsigned_abs());
+        let time = if millis < 0 {
+            SystemTime::UNIX_EPOCH.checked_sub(distance)
+        } else {
+            SystemTime::UNIX_EPOCH.checked_add(distance)
+        };
+        time.unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
     /// Returns whether the server filled it in.
@@ -108,17 +119,6 @@ impl fmt::Debug for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
-}
-
-/// Converts a time of the leader's clock, in milliseconds since 1970.
-fn to_time(millis: i64) -> SystemTime {
-    let distance = Duration::from_millis(millis.unsigned_abs());
-    let time = if millis < 0 {
-        SystemTime::UNIX_EPOCH.checked_sub(distance)
-    } else {
-        SystemTime::UNIX_EPOCH.checked_add(distance)
-    };
-    time.unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 #[cfg(test)]
@@ -197,18 +197,18 @@ mod tests {
 
     #[test]
     fn times_before_the_epoch_and_beyond_the_clock_do_not_panic() {
-        assert_eq!(to_time(0), SystemTime::UNIX_EPOCH);
+        assert_eq!(Stat::time(0), SystemTime::UNIX_EPOCH);
         assert_eq!(
-            to_time(1500),
+            Stat::time(1500),
             SystemTime::UNIX_EPOCH + Duration::from_millis(1500)
         );
         assert_eq!(
-            to_time(-1),
+            Stat::time(-1),
             SystemTime::UNIX_EPOCH - Duration::from_millis(1)
         );
         for extreme in [i64::MIN, i64::MAX] {
             // Any answer will do; the server's clock is not ours.
-            let _time: SystemTime = to_time(extreme);
+            let _time: SystemTime = Stat::time(extreme);
         }
     }
 }

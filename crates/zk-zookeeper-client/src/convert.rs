@@ -1,7 +1,5 @@
 //! Converts the client's values to those of `zk-core`, and back.
 
-use std::time::{Duration, SystemTime};
-
 use zk_core::transport::{CreateMode, SessionEnd, TransportError};
 use zk_core::{Acl, AclEntry, ErrorKind, Permissions, SessionId, Stat};
 use zookeeper_client as zk;
@@ -45,8 +43,8 @@ pub(crate) fn to_stat(stat: &zk::Stat) -> Stat {
         czxid: stat.czxid,
         mzxid: stat.mzxid,
         pzxid: stat.pzxid,
-        ctime: to_time(stat.ctime),
-        mtime: to_time(stat.mtime),
+        ctime: Stat::time(stat.ctime),
+        mtime: Stat::time(stat.mtime),
         version: stat.version,
         cversion: stat.cversion,
         aversion: stat.aversion,
@@ -54,16 +52,6 @@ pub(crate) fn to_stat(stat: &zk::Stat) -> Stat {
         data_length: u32::try_from(stat.data_length).unwrap_or(0),
         num_children: u32::try_from(stat.num_children).unwrap_or(0),
     }
-}
-
-fn to_time(millis: i64) -> SystemTime {
-    let magnitude = Duration::from_millis(millis.unsigned_abs());
-    let time = if millis < 0 {
-        SystemTime::UNIX_EPOCH.checked_sub(magnitude)
-    } else {
-        SystemTime::UNIX_EPOCH.checked_add(magnitude)
-    };
-    time.unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 pub(crate) fn to_acl(acl: &Acl) -> Vec<zk::Acl> {
