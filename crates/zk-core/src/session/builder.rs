@@ -107,8 +107,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Asks this provider for the hosts, such as `SrvHosts` of `zk-wire`. Of the connect string only the chroot counts then;
-    /// messages name its hosts.
+    /// Asks this provider for the hosts, such as `SrvHosts` of `zk-wire`. Of the connect string only the chroot counts then.
     ///
     /// With [`track_ensemble`](Self::track_ensemble) it is a [`ConnectError::InvalidOption`].
     pub fn host_provider(mut self, provider: impl HostProvider) -> Self {
@@ -364,9 +363,23 @@ impl SessionBuilder {
         match connected {
             Some(Ok(transport)) => Ok((transport, servers)),
             Some(Err(refused)) => Err(refused),
-            None => Err(ConnectError::Unanswered(
-                diagnose(&servers.hosts, self.connect_timeout, deadline.remaining()).await,
-            )),
+            None => {
+                let hosts = self.hosts(servers, deadline).await;
+                let left = deadline.remaining();
+                let diagnosis = diagnose(&hosts, self.connect_timeout, left).await;
+                Err(ConnectError::Unanswered(diagnosis))
+            }
+        }
+    }
+
+    /// Returns the hosts that were tried: those of the provider, or else of the connect string.
+    async fn hosts(&self, servers: ConnectString, deadline: Deadline) -> Vec<Host> {
+        let Some(SharedProvider(provider)) = &self.host_provider else {
+            return servers.hosts;
+        };
+        match deadline.bound(provider.hosts()).await {
+            Some(Ok(hosts)) => hosts,
+            _ => servers.hosts,
         }
     }
 

@@ -89,6 +89,23 @@ async fn closed_port_is_reported_within_the_connect_timeout() {
 }
 
 #[tokio::test]
+async fn the_hosts_of_a_provider_are_those_that_an_error_names() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let provided: ConnectString = address.to_string().parse().unwrap();
+    let builder = Session::builder("nowhere.invalid").host_provider(provided.hosts);
+    let builder = builder.connect_timeout(Duration::from_millis(600));
+    let error = builder
+        .connect()
+        .await
+        .expect_err("no server listens there");
+    let text = error.to_string();
+    assert!(text.contains(&address.to_string()), "{text}");
+    assert!(!text.contains("nowhere"), "{text}");
+}
+
+#[tokio::test]
 async fn silent_server_is_given_up_within_the_connect_timeout() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
